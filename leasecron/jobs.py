@@ -1,0 +1,160 @@
+"""What a job is: the value that users see, and the declaration that the scheduler works with."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from leasecron.errors import ConfigurationError
+from leasecron.options import JobOptions, lay_over
+from leasecron.schedules import Every, Schedule, check_schedule
+
+Handler = Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A declared job. ``next_slot`` is None where there is none, or while nothing is armed."""
+
+    name: str
+    schedule: Schedule
+    options: JobOptions
+    next_slot: datetime | None
+
+
+@dataclass(slots=True, eq=False)
+class DeclaredJob:
+    """One declaration of a job. A job that is removed and added again is another one.
+
+    ``removed`` is set when it is removed: nothing new is started for it from then on.
+    """
+
+    name: str
+    schedule: Schedule
+    options: JobOptions
+    handler: Handler
+    takes_context: bool
+    removed: bool = False
+
+    def call(self, context: object) -> None:
+        """Call the handler, with ``context`` if it takes one; lets all that it raises through.
+
+        Raises TypeError where the handler returns work that nobody will do.
+        """
+        returned = self.handler(context) if self.takes_context else self.handler()
+        kind = _unfinished_kind(returned)
+        if kind is None:
+            return
+        if not inspect.isasyncgen(returned):
+            returned.close()  # type: ignore[attr-defined] # silences "was never awaited"
+        raise TypeError(
+            f"job {self.name!r}: the handler returned {kind}, whose code has not run; "
+            f"{_REMEDIES[kind]}"
+        )
+
+    @property
+    def advice(self) -> str | None:
+        """Say what is allowed and seldom meant about this declaration."""
+        lease, schedule = self.options.lease, self.schedule
+        if self.options.overlap == "allow" or not isinstance(schedule, Every):
+            return None
+        if schedule.interval >= lease:
+            return None
+        return (
+            f"job {self.name!r}: its interval ({schedule.interval} s) is shorter than its lease "
+            f"({lease} s), so after a crash its slots are skipped as overlap until the lease is "
+            "over; a shorter lease makes that time shorter"
+        )
+
+
+def declare(
+    name: str,
+    schedule: Schedule,
+    handler: Handler,
+    arguments: Mapping[str, Any],
+    defaults: JobOptions,
+) -> DeclaredJob:
+    """Check a declaration and return it; raises :class:`ConfigurationError`."""
+    check_name(name)
+    check_schedule(schedule, what=f"job {name!r}: schedule")
+    takes_context = _takes_context(name, handler)
+    options = lay_over(defaults, arguments, job=name, schedule=schedule)
+    return DeclaredJob(name, schedule, options, handler, takes_context)
+
+
+def check_name(name: object) -> None:
+    """Refuse what no store can keep as a job's name."""
+    if not isinstance(name, str):
+        raise ConfigurationError(f"the name of a job is text, not {name!r}")
+    if not name:
+        raise ConfigurationError("the name of a job must not be empty ('')")
+    if "\0" in name:
+        raise ConfigurationError(f"the name of job {name!r} must not contain a NUL character")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"the name of job {name!r} cannot be written as UTF-8 (a lone surrogate)"
+        ) from error
+
+
+_REMEDIES = {
+    "a coroutine": "call asyncio.run(...) on it inside a plain function",
+    "an async generator": "go through it with asyncio.run(...) inside a plain function",
+    "a generator": "go through it inside a plain function",
+}
+
+
+def _unfinished_kind(value: object) -> str | None:
+    """Name what a call gives instead of doing its work, or None."""
+    if inspect.iscoroutine(value):
+        return "a coroutine"
+    if inspect.isasyncgen(value):
+        return "an async generator"
+    return "a generator" if inspect.isgenerator(value) else None
+
+
+def _makes_unfinished(handler: object) -> str | None:
+    """Name what calling ``handler`` gives instead of doing its work, or None."""
+    plain: Any = handler
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    # A call looks at the type; an attribute of this name on the object means nothing to it.
+    for function in (plain, type(plain).__call__):
+        if inspect.iscoroutinefunction(function):
+            return "a coroutine"
+        if inspect.isasyncgenfunction(function):
+            return "an async generator"
+        if inspect.isgeneratorfunction(function):
+            return "a generator"
+    return None
+
+
+def _takes_context(name: str, handler: object) -> bool:
+    """Say whether ``handler`` is called with its context; refuse one that cannot be called."""
+    if not callable(handler):
+        raise ConfigurationError(f"job {name!r}: the handler {handler!r} cannot be called")
+    if (kind := _makes_unfinished(handler)) is not None:
+        raise ConfigurationError(
+            f"job {name!r}: a call of the handler {handler!r} only makes {kind}; {_REMEDIES[kind]}"
+        )
+    try:
+        parameters = inspect.signature(handler).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return False
+    required = [p for p in parameters if p.default is p.empty and p.kind not in _VARIADIC]
+    positional = [p for p in required if p.kind is not p.KEYWORD_ONLY]
+    if len(positional) > 1 or len(required) > len(positional):
+        raise ConfigurationError(
+            f"job {name!r}: the handler {handler!r} needs the arguments "
+            f"{', '.join(p.name for p in required)}; it is called with its context or with "
+            "nothing: give it the others with functools.partial"
+        )
+    return bool(positional)
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -1,0 +1,155 @@
+"""The values that travel between the parts: results, claims and what a store answers to them.
+
+Instants are aware UTC datetimes in whole milliseconds, durations float seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+Trigger = Literal["scheduled", "catch-up", "takeover", "manual"]
+Outcome = Literal["won", "running", "overlap", "late", "done", "none", "early"]
+Status = Literal["success", "failed", "interrupted", "lost"]
+Reason = Literal["stop", "takeover", "lease-lost", "timeout"]
+SkipReason = Literal["late", "taken", "overlap"]
+Overlap = Literal["skip", "allow"]
+Mode = Literal["claim", "takeover"]
+HeartbeatAnswer = Literal["ok", "lost"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def to_ms(instant: datetime) -> int:
+    """Return Unix milliseconds, the key of a slot in every store."""
+    return (instant - _EPOCH) // _MILLISECOND
+
+
+def from_ms(milliseconds: int) -> datetime:
+    """Return the aware UTC datetime of Unix milliseconds."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def from_seconds(seconds: float) -> datetime:
+    """Return the aware UTC datetime of Unix seconds, in whole milliseconds (rounded down)."""
+    return from_ms(int(seconds * 1000 // 1))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One attempt of one run, as history keeps it.
+
+    ``status`` is ``success``, ``failed``, ``interrupted`` or ``lost`` (its lease ran out; written
+    by whoever noticed). ``fence`` is None on a claim-only store.
+    """
+
+    job: str
+    slot: datetime
+    attempt: int
+    fence: int | None
+    instance: str
+    trigger: Trigger
+    status: Status
+    started_at: datetime
+    ended_at: datetime
+    duration: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request to run one job at one slot.
+
+    ``mode="takeover"`` asks for the next attempt of a run that somebody has already started.
+    """
+
+    job: str
+    slot: datetime
+    token: str
+    instance: str
+    lease: float
+    overlap: Overlap
+    max_attempts: int
+    max_late: float
+    mode: Mode = "claim"
+    trigger: Trigger = "scheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """What the store said to a claim.
+
+    ``holder`` is the instance whose lease is alive, ``other`` the slot of the run that a claim
+    answered ``overlap`` ran into, ``wait`` the seconds to wait after ``early``. ``closed`` are the
+    attempts that this call recorded as lost; ``abandoned`` says that the claimed run has used up
+    its attempts and was ended by this call.
+    """
+
+    outcome: Outcome
+    attempt: int | None = None
+    fence: int | None = None
+    holder: str | None = None
+    other: datetime | None = None
+    wait: float | None = None
+    closed: tuple[RunResult, ...] = ()
+    abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRef:
+    """A held lease that shall be renewed for ``lease`` seconds from the store's now."""
+
+    job: str
+    slot: datetime
+    token: str
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a held run: finished with ``status``, or given back by ``release``.
+
+    ``keep_lease`` leaves the lease of a finished run alive (its thread still runs); ``counted``
+    makes a release one of the attempts that ``max_attempts`` limits.
+    """
+
+    job: str
+    slot: datetime
+    token: str
+    status: Status
+    keep_lease: bool = False
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """A run that has not ended, as the store sees it."""
+
+    job: str
+    slot: datetime
+    attempt: int
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A job that an instance declares, and its schedule in words."""
+
+    job: str
+    schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a job's rows are kept.
+
+    A run's row stays for ``runs`` seconds after the later of its slot and its lease's end. Of the
+    history, the newest ``records`` stay, and all that ended less than ``age`` seconds ago.
+    """
+
+    job: str
+    runs: float
+    records: int
+    age: float

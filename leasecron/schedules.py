@@ -1,0 +1,146 @@
+"""Schedules: pure answers to "which slot comes after t" and "which was the latest at t"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from leasecron.cron import Cron
+from leasecron.durations import Duration, seconds, text
+from leasecron.errors import ConfigurationError
+from leasecron.zones import naive, to_utc
+
+__all__ = ["Cron", "Every", "Schedule", "ask_latest", "ask_next", "check_schedule"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Schedule(Protocol):
+    """When a job is due. Any object with these two methods is one.
+
+    Both are pure: no clock inside, the same answer in every instance at every time, or the
+    instances do not agree on the slots. They are asked with an aware datetime and answer with one,
+    or with None when there is no such slot; slots are cut to whole milliseconds. For all ``t`` with
+    slots on both sides ``latest_at(t) <= t < next_after(t)`` and
+    ``next_after(latest_at(t)) == next_after(t)``. ``str()`` is the schedule in words, which the
+    store keeps for its readers.
+    """
+
+    def next_after(self, t: datetime, /) -> datetime | None:
+        """Return the first slot after ``t``."""
+
+    def latest_at(self, t: datetime, /) -> datetime | None:
+        """Return the last slot at or before ``t``."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Every:
+    """The multiples of an interval, counted from the Unix epoch.
+
+    So all instances have the same slots, whenever they started, and no slot drifts. The interval is
+    a whole number of milliseconds from 1 ms to 10 years; ``interval`` holds it in seconds. Where
+    the slot would leave datetime's range the answer is None.
+    """
+
+    interval: float
+    _step: timedelta = field(compare=False)
+
+    def __init__(self, interval: Duration) -> None:
+        length = seconds(interval, what="interval")
+        step = timedelta(seconds=length)
+        if step % _MILLISECOND:
+            raise ConfigurationError(
+                f"interval is {interval!r}: right is a whole number of milliseconds"
+            )
+        object.__setattr__(self, "interval", length)
+        object.__setattr__(self, "_step", step)
+
+    def next_after(self, t: datetime, /) -> datetime | None:
+        """Return the first multiple after ``t``."""
+        try:
+            return _EPOCH + ((t - _EPOCH) // self._step + 1) * self._step
+        except TypeError:
+            raise naive(t) from None
+        except OverflowError:
+            return None
+
+    def latest_at(self, t: datetime, /) -> datetime | None:
+        """Return the last multiple at or before ``t``."""
+        try:
+            return _EPOCH + (t - _EPOCH) // self._step * self._step
+        except TypeError:
+            raise naive(t) from None
+        except OverflowError:
+            return None
+
+    def __repr__(self) -> str:
+        return f"Every({text(self.interval)!r})"
+
+    def __str__(self) -> str:
+        return f"every {text(self.interval)}"
+
+
+_OWN = frozenset({Cron, Every})
+
+
+def check_schedule(schedule: object, what: str) -> None:
+    """Raise :class:`ConfigurationError`, beginning with ``what``, if this is no schedule."""
+    methods = (getattr(schedule, name, None) for name in ("next_after", "latest_at"))
+    if isinstance(schedule, type) or not all(callable(method) for method in methods):
+        raise ConfigurationError(
+            f"{what} is {schedule!r}: right is Every('10s'), Cron('0 3 * * *'), or an object with "
+            "the methods next_after(t) and latest_at(t)"
+        )
+
+
+def ask_next(schedule: Schedule, t: datetime) -> datetime | None:
+    """Return the first slot after ``t`` in UTC, in whole milliseconds; None when there is none.
+
+    The answer of a user's schedule is not believed: one that is no aware datetime, or is not later
+    than asked, is a :class:`ConfigurationError`. What the schedule itself raises passes through.
+    """
+    if type(schedule) in _OWN:
+        return schedule.next_after(t)
+    asked = _end_of_millisecond(t)
+    answer = _instant(schedule, schedule.next_after(asked))
+    if answer is not None and answer <= asked:
+        raise _refusal(schedule, f"{answer} as the next slot after {asked}: right is a later one")
+    return None if answer is None else _cut(answer)
+
+
+def ask_latest(schedule: Schedule, t: datetime) -> datetime | None:
+    """Return the last slot at or before ``t``, with the guards of :func:`ask_next`."""
+    if type(schedule) in _OWN:
+        return schedule.latest_at(t)
+    asked = _end_of_millisecond(t)
+    answer = _instant(schedule, schedule.latest_at(asked))
+    if answer is not None and answer > asked:
+        raise _refusal(schedule, f"{answer} as the latest slot at {asked}: right is no later one")
+    return None if answer is None else _cut(answer)
+
+
+def _end_of_millisecond(t: datetime) -> datetime:
+    """Return the last microsecond of the millisecond in which ``t`` lies.
+
+    Asked there, a schedule whose slots lie between two milliseconds has each of them once: cut to
+    its millisecond it is after ``t`` exactly if the slot itself is after this.
+    """
+    return _cut(to_utc(t)) + timedelta(microseconds=999)
+
+
+def _cut(t: datetime) -> datetime:
+    return t.replace(microsecond=t.microsecond // 1000 * 1000)
+
+
+def _instant(schedule: Schedule, answer: object) -> datetime | None:
+    if answer is None:
+        return None
+    if not isinstance(answer, datetime) or answer.utcoffset() is None:
+        raise _refusal(schedule, f"{answer!r}: right is an aware datetime, or None")
+    return answer.astimezone(UTC)
+
+
+def _refusal(schedule: Schedule, answer: str) -> ConfigurationError:
+    return ConfigurationError(f"the schedule {type(schedule).__qualname__} answered {answer}")
