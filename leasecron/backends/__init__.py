@@ -1,0 +1,1 @@
+"""The stores through which instances agree."""

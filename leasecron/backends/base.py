@@ -1,0 +1,112 @@
+"""What a store must offer. Every method takes a sequence and is one transaction.
+
+A backend starts no thread, emits no event and logs nothing. A driver's error leaves it as
+:class:`BackendUnavailable` (transient) or :class:`BackendError`, with the driver's own as
+``__cause__``. An answer such as ``lost`` or False means that the token no longer owns the run: an
+outcome, not an error. "Now" is read once, after the write lock is held.
+
+One backend object may serve several schedulers of one process: calls are locked, and ``open`` and
+``close`` are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, Protocol
+
+from leasecron.clock import Clock
+from leasecron.model import (
+    Claim,
+    ClaimAnswer,
+    Declaration,
+    Ending,
+    HeartbeatAnswer,
+    LeaseRef,
+    LeaseState,
+    Retention,
+    RunResult,
+)
+
+MAX_RECORDS = 100_000
+"""History records kept per job, whatever its ``keep`` says."""
+
+PRUNE_BATCH = 1000
+"""Rows that one ``prune`` removes at most, so that no transaction is long."""
+
+
+class Backend(Protocol):
+    """What both kinds of store have."""
+
+    @property
+    def description(self) -> str:
+        """Name the store for log lines and errors: its kind and absolute place."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What ``open`` found that the user should know; logged once at ``start()``."""
+
+    def open(self, clock: Clock | None = None) -> None:
+        """Make the store usable; raise where it is not."""
+
+    def close(self) -> None:
+        """Undo one ``open``; the last one lets go of the store. Harmless when not open."""
+
+    def suspend(self) -> None:
+        """Let go of all that a fork could harm; the next call takes it up again by itself.
+
+        For the moment before a fork. The store stays open, and is never created anew.
+        """
+
+    def forget(self) -> None:
+        """Be unopened again, in a child that was forked while the store was suspended.
+
+        A child of a process that did not suspend it can never use it: every call there, ``open``
+        included, raises :class:`SchedulerStateError`.
+        """
+
+    def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
+        """Note that the jobs exist; return when each was first seen in this store."""
+
+    def save_results(self, results: Sequence[RunResult]) -> None:
+        """Add records to the history; a second time without effect."""
+
+    def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
+        """Return records, newest first."""
+
+    def prune(self, retentions: Sequence[Retention]) -> bool:
+        """Remove what need not be kept, a bounded number of rows; True when some are left."""
+
+
+class ClaimOnlyBackend(Backend, Protocol):
+    """A store that knows who won a slot, and nothing of leases."""
+
+    @property
+    def kind(self) -> Literal["claim-only"]:
+        """What the scheduler chooses its runner by."""
+
+    def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
+        """Answer each claim with ``won``, ``done``, ``late`` or ``early``."""
+
+
+class LeaseBackend(Backend, Protocol):
+    """A store with leases: claims run out, are renewed, and are taken over."""
+
+    @property
+    def kind(self) -> Literal["lease"]:
+        """What the scheduler chooses its runner by."""
+
+    def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
+        """Decide each claim by the claim table; see :mod:`leasecron.backends.claims`."""
+
+    def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
+        """Renew leases that are alive and still have their token. One that is over is lost."""
+
+    def finish(self, endings: Sequence[Ending]) -> list[bool]:
+        """Record the end of runs; False where the token no longer owns the run."""
+
+    def release(self, endings: Sequence[Ending]) -> list[bool]:
+        """Give runs back so that a backup can make the next attempt at once."""
+
+    def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
+        """Return the runs of these jobs that have not ended, oldest slot first."""

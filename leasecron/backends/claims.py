@@ -1,0 +1,161 @@
+"""The claim table, as pure functions that every store with leases shares.
+
+A store loads rows into a :class:`RunTable`, reads its clock once into a :class:`Moment` while it
+holds its write lock, and decides claim by claim. What has to be kept comes back through
+``table.put`` and ``table.record``; the store writes it in the same transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from leasecron.backends.rows import (
+    ENDED,
+    LEASE_ENDED,
+    Moment,
+    RunRow,
+    RunTable,
+    alive,
+    end_lease,
+    lost_result,
+    milliseconds,
+)
+from leasecron.model import Claim, ClaimAnswer, RunResult, from_ms
+
+_Change = Literal["win", "replace", "abandon"]
+
+
+def answer_unchanged(
+    claim: Claim, slot: int, table: RunTable, moment: Moment
+) -> ClaimAnswer | None:
+    """Return the answer of a claim that changes nothing, or None where it needs the write lock."""
+    verdict = _judge(claim, slot, table, moment)
+    return verdict if isinstance(verdict, ClaimAnswer) else None
+
+
+def decide(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAnswer:
+    """Answer one claim and make the changes that the answer means. ``slot`` is in milliseconds."""
+    verdict = _judge(claim, slot, table, moment)
+    if isinstance(verdict, ClaimAnswer):
+        return verdict
+    row = table.row(claim.job, slot)
+    if verdict == "win":
+        return _win(claim, slot, row, table, moment)
+    assert row is not None
+    abandoned = verdict == "abandon"
+    closed = _close(row, "abandoned" if abandoned else "replaced", table, moment)
+    return ClaimAnswer("done", holder=row.instance, closed=closed, abandoned=abandoned)
+
+
+def _judge(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAnswer | _Change:
+    """Find the first row of the claim table that fits."""
+    row = table.row(claim.job, slot)
+    if row is None:
+        return _judge_unclaimed(claim, slot, table, moment)
+    ended = row.state in ENDED
+    live = alive(row, moment)
+    if row.token == claim.token and live and not ended:
+        return ClaimAnswer("won", attempt=row.attempt, fence=row.fence)
+    if ended:
+        return ClaimAnswer("done", holder=row.instance)
+    if live:
+        return ClaimAnswer("running", attempt=row.attempt, holder=row.instance)
+    if table.claimed_between(claim.job, slot, moment.wall):
+        return "replace"
+    # An attempt that nobody released has lost its lease, which is counted once it is superseded.
+    if row.lost + (row.state == "claimed") >= claim.max_attempts:
+        return "abandon"
+    return _overlap(claim, slot, table) or "win"
+
+
+def _judge_unclaimed(
+    claim: Claim, slot: int, table: RunTable, moment: Moment
+) -> ClaimAnswer | _Change:
+    if claim.mode == "takeover":
+        return ClaimAnswer("none")
+    pruned = table.pruned(claim.job)
+    if pruned is not None and slot <= pruned <= moment.wall:
+        return ClaimAnswer("done")
+    if moment.wall - slot > claim.max_late * 1000:
+        return ClaimAnswer("late")
+    return _overlap(claim, slot, table) or "win"
+
+
+def _overlap(claim: Claim, slot: int, table: RunTable) -> ClaimAnswer | None:
+    runs = table.open_runs(claim.job)
+    if claim.overlap == "allow" or runs is None:
+        return None
+    other = min((other for other in runs.live if other != slot), default=None)
+    if other is None:
+        return None
+    return ClaimAnswer("overlap", holder=runs.live[other].instance, other=from_ms(other))
+
+
+def _win(
+    claim: Claim, slot: int, row: RunRow | None, table: RunTable, moment: Moment
+) -> ClaimAnswer:
+    fence = table.next_fence()
+    lease = milliseconds(claim.lease)
+    closed: tuple[RunResult, ...] = ()
+    if row is not None:
+        closed = _count_lost(row, table, moment)
+    won = RunRow(
+        job=claim.job,
+        slot=slot,
+        state="claimed",
+        token=claim.token,
+        attempt=1 if row is None else row.attempt + 1,
+        lost=0 if row is None else row.lost,
+        fence=fence,
+        released_fence=None if row is None else row.released_fence,
+        instance=claim.instance,
+        trigger=claim.trigger,
+        claimed_at=moment.wall,
+        lease_until=moment.wall + lease,
+        boot=moment.boot,
+        lease_mono=moment.mono + lease,
+    )
+    runs = table.open_runs(claim.job)
+    if runs is not None:
+        for other in sorted(runs.over):
+            if other != slot:
+                closed += _settle(runs.over[other], claim, slot, table, moment)
+    table.put(won)
+    return ClaimAnswer("won", attempt=won.attempt, fence=fence, closed=closed)
+
+
+def _settle(
+    row: RunRow, claim: Claim, slot: int, table: RunTable, moment: Moment
+) -> tuple[RunResult, ...]:
+    """Leave nothing behind a won claim that its holder could still believe in.
+
+    Another observer may see the same lease as alive and renew it. So an older run is closed with a
+    fresh token, and a lease that the winner takes for over is ended for everybody.
+    """
+    if row.state not in ENDED and row.slot < slot:
+        return _close(row, "replaced", table, moment)
+    if row.boot != LEASE_ENDED and (claim.overlap == "skip" or row.state in ENDED):
+        end_lease(row, moment)
+        table.put(row)
+    return ()
+
+
+def _close(row: RunRow, state: str, table: RunTable, moment: Moment) -> tuple[RunResult, ...]:
+    """End a run in its holder's place; the fresh token makes all that he still says stale."""
+    closed = _count_lost(row, table, moment)
+    row.state = state
+    row.token = os.urandom(16).hex()
+    end_lease(row, moment)
+    table.put(row)
+    return closed
+
+
+def _count_lost(row: RunRow, table: RunTable, moment: Moment) -> tuple[RunResult, ...]:
+    """Record the latest attempt as lost, unless it was released."""
+    if row.state != "claimed":
+        return ()
+    row.lost += 1
+    result = lost_result(row, moment)
+    table.record(result)
+    return (result,)

@@ -1,0 +1,235 @@
+"""The store of one process: the reference for what the others do, and the store of tests.
+
+Data lives as long as the object. It is private to the object, so it coordinates nothing beyond the
+schedulers that share it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from leasecron.backends.base import MAX_RECORDS, PRUNE_BATCH
+from leasecron.backends.claims import decide
+from leasecron.backends.holders import finish, heartbeat, may_record, release
+from leasecron.backends.rows import (
+    ENDED,
+    Moment,
+    OpenRuns,
+    RunRow,
+    is_open,
+    lost_result,
+    prunable,
+    read_moment,
+    unfinished_state,
+)
+from leasecron.clock import Clock, SystemClock
+from leasecron.errors import SchedulerStateError
+from leasecron.model import (
+    Claim,
+    ClaimAnswer,
+    Declaration,
+    Ending,
+    HeartbeatAnswer,
+    LeaseRef,
+    LeaseState,
+    Retention,
+    RunResult,
+    from_ms,
+    to_ms,
+)
+
+
+@dataclass(slots=True)
+class _Job:
+    first_seen: int
+    pruned: int | None = None
+
+
+class _Tables:
+    """The rows, as the decisions see them."""
+
+    def __init__(self, created: Moment) -> None:
+        self.runs: defaultdict[str, dict[int, RunRow]] = defaultdict(dict)
+        self._open: defaultdict[str, dict[int, RunRow]] = defaultdict(dict)
+        self._seen: dict[str, OpenRuns] = {}
+        self.results: defaultdict[str, dict[int, RunResult]] = defaultdict(dict)
+        self.jobs: dict[str, _Job] = {}
+        self._fence = created.wall
+        self._moment = created
+
+    def row(self, job: str, slot: int) -> RunRow | None:
+        return self.runs[job].get(slot)
+
+    def begin(self, moment: Moment) -> None:
+        """Begin a call: leases are judged afresh."""
+        self._moment = moment
+        self._seen.clear()
+
+    def open_runs(self, job: str) -> OpenRuns | None:
+        found = self._seen.get(job)
+        if found is None:
+            found = self._seen[job] = OpenRuns(self._open[job].values(), self._moment)
+        return found
+
+    def unfinished(self, job: str) -> list[RunRow]:
+        return [row for row in self._open[job].values() if row.state not in ENDED]
+
+    def claimed_between(self, job: str, after: int, until: int) -> bool:
+        return any(after < slot <= until for slot in self.runs[job])
+
+    def pruned(self, job: str) -> int | None:
+        known = self.jobs.get(job)
+        return None if known is None else known.pruned
+
+    def next_fence(self) -> int:
+        self._fence += 1
+        return self._fence - 1
+
+    def put(self, row: RunRow) -> None:
+        self.runs[row.job][row.slot] = row
+        if is_open(row):
+            self._open[row.job][row.slot] = row
+        else:
+            self._open[row.job].pop(row.slot, None)
+        if row.job in self._seen:
+            self._seen[row.job].put(row)
+
+    def record(self, result: RunResult) -> None:
+        assert result.fence is not None
+        self.results[result.job].setdefault(result.fence, result)
+
+    def remove(self, row: RunRow, moment: Moment) -> None:
+        """Prune a row. An attempt that nobody saw the end of leaves its record."""
+        if row.state == "claimed":
+            self.record(lost_result(row, moment))
+        del self.runs[row.job][row.slot]
+        self._open[row.job].pop(row.slot, None)
+        job = self.jobs.setdefault(row.job, _Job(moment.wall))
+        job.pruned = row.slot if job.pruned is None else max(job.pruned, row.slot)
+
+
+class MemoryBackend:
+    """A store with leases in the memory of this process."""
+
+    kind: Literal["lease"] = "lease"
+    description = "memory://"
+    warnings: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clock: Clock = SystemClock()
+        self._opened = 0
+        self._tables: _Tables | None = None
+
+    def open(self, clock: Clock | None = None) -> None:
+        with self._lock:
+            if not self._opened:
+                self._clock = clock or SystemClock()
+            if self._tables is None:
+                self._tables = _Tables(read_moment(self._clock, local=True))
+            self._opened += 1
+
+    def close(self) -> None:
+        with self._lock:
+            self._opened = max(0, self._opened - 1)
+
+    def suspend(self) -> None:
+        """Do nothing: memory holds nothing that a fork could harm."""
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._opened = 0
+
+    def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
+        with self._call() as (tables, moment):
+            return [decide(claim, to_ms(claim.slot), tables, moment) for claim in claims]
+
+    def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
+        with self._call() as (tables, moment):
+            return [heartbeat(ref, to_ms(ref.slot), tables, moment) for ref in leases]
+
+    def finish(self, endings: Sequence[Ending]) -> list[bool]:
+        with self._call() as (tables, moment):
+            return [finish(ending, to_ms(ending.slot), tables, moment) for ending in endings]
+
+    def release(self, endings: Sequence[Ending]) -> list[bool]:
+        with self._call() as (tables, moment):
+            return [release(ending, to_ms(ending.slot), tables, moment) for ending in endings]
+
+    def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
+        with self._call() as (tables, moment):
+            rows = [row for job in set(jobs) for row in tables.unfinished(job)]
+            rows.sort(key=lambda row: (row.slot, row.job))
+            return [unfinished_state(row, moment) for row in rows]
+
+    def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
+        with self._call() as (tables, moment):
+            return [
+                from_ms(tables.jobs.setdefault(declared.job, _Job(moment.wall)).first_seen)
+                for declared in jobs
+            ]
+
+    def save_results(self, results: Sequence[RunResult]) -> None:
+        with self._call() as (tables, _moment):
+            for result in results:
+                if may_record(result, tables.row(result.job, to_ms(result.slot))):
+                    tables.record(replace(result, duration=_duration(result)))
+
+    def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
+        with self._call() as (tables, _moment):
+            jobs = list(tables.results) if job is None else [job]
+            found = [item for name in jobs for item in tables.results[name].items()]
+            found.sort(key=lambda item: item[0], reverse=True)
+            return [result for _fence, result in found[: max(0, limit)]]
+
+    def prune(self, retentions: Sequence[Retention]) -> bool:
+        with self._call() as (tables, moment):
+            room = PRUNE_BATCH
+            for retention in retentions:
+                rows = _prunable_rows(retention, tables, moment)
+                for row in rows[:room]:
+                    tables.remove(row, moment)
+                left = len(rows) > room
+                room -= min(room, len(rows))
+                fences = _prunable_fences(retention, tables, moment)
+                for fence in fences[:room]:
+                    del tables.results[retention.job][fence]
+                if left or len(fences) > room:
+                    return True
+                room -= len(fences)
+            return False
+
+    @contextmanager
+    def _call(self) -> Iterator[tuple[_Tables, Moment]]:
+        with self._lock:
+            if not self._opened or self._tables is None:
+                raise SchedulerStateError("the store memory:// is not open")
+            moment = read_moment(self._clock, local=True)
+            self._tables.begin(moment)
+            yield self._tables, moment
+
+
+def _duration(result: RunResult) -> float:
+    """Return what a store can tell that keeps the two instants only."""
+    return max(0, to_ms(result.ended_at) - to_ms(result.started_at)) / 1000
+
+
+def _prunable_rows(retention: Retention, tables: _Tables, moment: Moment) -> list[RunRow]:
+    rows = tables.runs[retention.job]
+    newest = max(rows, default=0)
+    found = [row for row in rows.values() if prunable(row, newest, retention.runs, moment)]
+    return sorted(found, key=lambda row: row.slot)
+
+
+def _prunable_fences(retention: Retention, tables: _Tables, moment: Moment) -> list[int]:
+    results = tables.results[retention.job]
+    fences = sorted(results, reverse=True)
+    oldest = moment.wall - retention.age * 1000
+    old = [f for f in fences[retention.records :] if to_ms(results[f].ended_at) < oldest]
+    return sorted({*old, *fences[MAX_RECORDS:]})

@@ -1,0 +1,173 @@
+"""The rows of a store with leases, and when the lease in one is alive.
+
+A run's row goes through the states ``claimed`` (an attempt is being made), ``released`` (given
+back unfinished), and one of the ended ones: ``success``, ``failed``, ``abandoned`` (its attempts
+are used up) or ``replaced`` (a newer slot was claimed). A lease is live by its expiry alone,
+whatever the state: a handler that ignores its abort keeps the lease of a run that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from leasecron.clock import Clock
+from leasecron.model import LeaseState, RunResult, from_ms
+
+ENDED = frozenset({"success", "failed", "abandoned", "replaced"})
+LEASE_ENDED = ""
+"""In ``boot``: the lease was ended on purpose. No step of a clock makes it live again."""
+
+
+@dataclass(slots=True)
+class RunRow:
+    """One run as a store keeps it. Instants and ``lease_mono`` are integer milliseconds.
+
+    ``token``, ``fence``, ``instance``, ``trigger`` and ``claimed_at`` are those of the latest
+    attempt; ``lost`` counts the attempts that ended by a lost lease; ``released_fence`` is that of
+    the attempt last released, whose record may still come.
+    """
+
+    job: str
+    slot: int
+    state: str
+    token: str
+    attempt: int
+    lost: int
+    fence: int
+    released_fence: int | None
+    instance: str
+    trigger: str
+    claimed_at: int
+    lease_until: int
+    boot: str | None
+    lease_mono: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The clocks of one observer, read once. ``local`` says that all observers share its kernel."""
+
+    wall: int
+    mono: int
+    boot: str | None
+    local: bool
+
+
+class OpenRuns:
+    """The open rows of one job at one moment, by slot: those with a live lease, and the others."""
+
+    __slots__ = ("_moment", "live", "over")
+
+    def __init__(self, rows: Iterable[RunRow], moment: Moment) -> None:
+        self._moment = moment
+        self.live: dict[int, RunRow] = {}
+        self.over: dict[int, RunRow] = {}
+        for row in rows:
+            self.put(row)
+
+    def put(self, row: RunRow) -> None:
+        """Note a row that is new or was changed."""
+        self.live.pop(row.slot, None)
+        self.over.pop(row.slot, None)
+        if alive(row, self._moment):
+            self.live[row.slot] = row
+        elif is_open(row):
+            self.over[row.slot] = row
+
+
+class RunTable(Protocol):
+    """The rows that a decision may look at and change."""
+
+    def row(self, job: str, slot: int) -> RunRow | None:
+        """Return the run's row."""
+
+    def open_runs(self, job: str) -> OpenRuns | None:
+        """Return the rows of the job for which ``is_open`` holds, or None where there are none."""
+
+    def claimed_between(self, job: str, after: int, until: int) -> bool:
+        """Say whether a slot of the job in ``after < slot <= until`` has a row."""
+
+    def pruned(self, job: str) -> int | None:
+        """Return the newest slot of the job whose row was removed by pruning."""
+
+    def next_fence(self) -> int:
+        """Return a number greater than every one that this store gave before."""
+
+    def put(self, row: RunRow) -> None:
+        """Keep a row that is new or was changed."""
+
+    def record(self, result: RunResult) -> None:
+        """Add a record to the history, unless its fence is there already."""
+
+
+def read_moment(clock: Clock, *, local: bool) -> Moment:
+    """Read the clocks."""
+    return Moment(
+        round(clock.wall() * 1000), round(clock.monotonic() * 1000), clock.boot_id(), local
+    )
+
+
+def alive(row: RunRow, moment: Moment) -> bool:
+    """Say whether the row's lease has not run out.
+
+    Within one boot the monotonic times decide, so that neither a step of the wall clock nor a
+    suspend ends a lease. Of an earlier boot of this host nothing is left. Only between hosts, or
+    where a boot has no name, the wall times decide.
+    """
+    boot = row.boot
+    if boot == LEASE_ENDED:
+        return False
+    if boot is not None and moment.boot is not None:
+        if boot == moment.boot:
+            return row.lease_mono > moment.mono
+        if moment.local and boot.partition("/")[0] != moment.boot.partition("/")[0]:
+            return False
+    return row.lease_until > moment.wall
+
+
+def is_open(row: RunRow) -> bool:
+    """Say whether the run has not ended, or has ended with its lease kept."""
+    return row.boot != LEASE_ENDED or row.state not in ENDED
+
+
+def end_lease(row: RunRow, moment: Moment) -> None:
+    """End a lease for good, noting when: retention counts from there."""
+    row.lease_until = min(row.lease_until, moment.wall)
+    row.boot = LEASE_ENDED
+    row.lease_mono = 0
+
+
+def lost_result(row: RunRow, moment: Moment) -> RunResult:
+    """Return the record of an attempt whose lease ran out."""
+    ended_at = max(row.claimed_at, min(row.lease_until, moment.wall))
+    return RunResult(
+        job=row.job,
+        slot=from_ms(row.slot),
+        attempt=row.attempt,
+        fence=row.fence,
+        instance=row.instance,
+        trigger=row.trigger,  # type: ignore[arg-type]  # a store gives back what a claim put in
+        status="lost",
+        started_at=from_ms(row.claimed_at),
+        ended_at=from_ms(ended_at),
+        duration=(ended_at - row.claimed_at) / 1000,
+    )
+
+
+def unfinished_state(row: RunRow, moment: Moment) -> LeaseState:
+    """Return what ``unfinished`` says of a run that has not ended."""
+    return LeaseState(row.job, from_ms(row.slot), row.attempt, alive(row, moment))
+
+
+def prunable(row: RunRow, newest: int, keep: float, moment: Moment) -> bool:
+    """Say whether a row may go: it is not the job's newest, and over for ``keep`` seconds."""
+    if row.slot >= newest or alive(row, moment):
+        return False
+    return max(row.slot, row.lease_until) + keep * 1000 < moment.wall
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a length of time as a store keeps it, which is never nothing."""
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,230 @@
+"""The store of many processes: one SQLite file.
+
+Each call is one short transaction, and everything that a plain read can answer takes no write lock.
+On one host a lease survives steps of the wall clock and a suspend. On a filesystem that hosts may
+share it works as far as that filesystem's locks do, and judges other hosts' leases by wall clocks.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+from leasecron.backends.claims import answer_unchanged, decide
+from leasecron.backends.holders import finish, heartbeat, may_record, release
+from leasecron.backends.rows import Moment, unfinished_state
+from leasecron.backends.sqlite_connection import StoreConnection
+from leasecron.backends.sqlite_history import insert_results, newest_results
+from leasecron.backends.sqlite_pruning import find_removals, remove
+from leasecron.backends.sqlite_runs import LoadedRuns, unfinished_rows
+from leasecron.backends.sqlite_setup import Durability, Journal, Settings
+from leasecron.clock import Clock
+from leasecron.errors import ConfigurationError
+from leasecron.model import (
+    Claim,
+    ClaimAnswer,
+    Declaration,
+    Ending,
+    HeartbeatAnswer,
+    LeaseRef,
+    LeaseState,
+    Retention,
+    RunResult,
+    from_ms,
+    to_ms,
+)
+
+_Item = TypeVar("_Item", LeaseRef, Ending)
+_Answer = TypeVar("_Answer")
+_Asked = tuple[Claim, int]
+
+_DECLARE = """
+    INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3)
+    ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, last_seen = excluded.last_seen
+"""
+_FIRST_SEEN = "SELECT first_seen FROM jobs WHERE name = ?"
+
+
+class SqliteBackend:
+    """A store with leases in a SQLite file.
+
+    ``path`` is made absolute here; any name is a plain file name. The file is created when the
+    store is opened, its folder never. ``durability="normal"`` is faster and may lose the last
+    commits when the power fails, so that a finished run is run again; it holds with a write-ahead
+    log only.
+    ``journal="auto"`` is ``wal`` on a local filesystem, and ``delete`` on one that hosts may share.
+    Wrong values raise ConfigurationError.
+    """
+
+    kind: Literal["lease"] = "lease"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        journal: Journal = "auto",
+    ) -> None:
+        _check_option("durability", durability, get_args(Durability))
+        _check_option("journal", journal, get_args(Journal))
+        self.path = _absolute(path)
+        self._store = StoreConnection(self.path, Settings(durability, journal))
+
+    @property
+    def description(self) -> str:
+        return f"sqlite:///{self.path}"
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._store.warnings
+
+    def open(self, clock: Clock | None = None) -> None:
+        self._store.open(clock)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def suspend(self) -> None:
+        self._store.suspend()
+
+    def forget(self) -> None:
+        self._store.forget()
+
+    def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
+        if not claims:
+            return []
+        asked = [(claim, to_ms(claim.slot)) for claim in claims]
+        with self._store.call() as store:
+            answers = store.read(lambda connection, moment: _read(connection, moment, asked))
+            left = [item for item, answer in zip(asked, answers, strict=True) if answer is None]
+            if not left:
+                return [answer for answer in answers if answer is not None]
+            decided = iter(store.write(lambda connection, now: _decide(connection, now, left)))
+            return [next(decided) if answer is None else answer for answer in answers]
+
+    def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
+        return self._hold(leases, heartbeat)
+
+    def finish(self, endings: Sequence[Ending]) -> list[bool]:
+        return self._hold(endings, finish)
+
+    def release(self, endings: Sequence[Ending]) -> list[bool]:
+        return self._hold(endings, release)
+
+    def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
+        with self._store.call() as store:
+            return store.read(
+                lambda connection, moment: [
+                    unfinished_state(row, moment) for row in unfinished_rows(connection, jobs)
+                ]
+            )
+
+    def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
+        def work(connection: sqlite3.Connection, moment: Moment) -> list[datetime]:
+            rows = [(declared.job, declared.schedule, moment.wall) for declared in jobs]
+            connection.executemany(_DECLARE, rows)
+            found = [connection.execute(_FIRST_SEEN, row[:1]).fetchall() for row in rows]
+            return [from_ms(seen[0][0]) for seen in found]
+
+        if not jobs:
+            return []
+        with self._store.call() as store:
+            return store.write(work)
+
+    def save_results(self, results: Sequence[RunResult]) -> None:
+        def work(connection: sqlite3.Connection, moment: Moment) -> None:
+            table = LoadedRuns(connection, moment)
+            table.load([(result.job, to_ms(result.slot)) for result in results])
+            insert_results(
+                connection,
+                [
+                    result
+                    for result in results
+                    if may_record(result, table.row(result.job, to_ms(result.slot)))
+                ],
+            )
+
+        if not results:
+            return
+        with self._store.call() as store:
+            store.write(work)
+
+    def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
+        with self._store.call() as store:
+            return store.read(lambda connection, _moment: newest_results(connection, job, limit))
+
+    def prune(self, retentions: Sequence[Retention]) -> bool:
+        def work(connection: sqlite3.Connection, moment: Moment) -> bool:
+            found = find_removals(connection, moment, retentions)
+            remove(connection, moment, found)
+            return found.more
+
+        with self._store.call() as store:
+            if not store.read(lambda connection, now: find_removals(connection, now, retentions)):
+                return False
+            return store.write(work)
+
+    def _hold(
+        self,
+        items: Sequence[_Item],
+        act: Callable[[_Item, int, LoadedRuns, Moment], _Answer],
+    ) -> list[_Answer]:
+        def work(connection: sqlite3.Connection, moment: Moment) -> list[_Answer]:
+            table = LoadedRuns(connection, moment)
+            asked = [(item, to_ms(item.slot)) for item in items]
+            table.load([(item.job, slot) for item, slot in asked])
+            answers = [act(item, slot, table, moment) for item, slot in asked]
+            table.flush()
+            return answers
+
+        if not items:
+            return []
+        with self._store.call() as store:
+            return store.write(work)
+
+
+def _read(
+    connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]
+) -> list[ClaimAnswer | None]:
+    table = _load(connection, moment, asked)
+    return [answer_unchanged(claim, slot, table, moment) for claim, slot in asked]
+
+
+def _decide(
+    connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]
+) -> list[ClaimAnswer]:
+    table = _load(connection, moment, asked)
+    answers = [decide(claim, slot, table, moment) for claim, slot in asked]
+    table.flush()
+    return answers
+
+
+def _load(connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]) -> LoadedRuns:
+    table = LoadedRuns(connection, moment)
+    table.load([(claim.job, slot) for claim, slot in asked])
+    table.load_jobs({claim.job for claim, _slot in asked})
+    return table
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise ConfigurationError(f"the path of a SQLite store must be text, not {path!r}")
+    if text in ("", ":memory:"):
+        raise ConfigurationError(
+            f"{text!r} is no path of a SQLite store; for a store in memory say 'memory://'"
+        )
+    if "\0" in text:
+        raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {text!r}")
+    return str(Path(text).absolute())
+
+
+def _check_option(name: str, value: object, right: tuple[str, ...]) -> None:
+    if value not in right:
+        raise ConfigurationError(
+            f"SqliteBackend: {name}={value!r} is wrong; right are {' and '.join(map(repr, right))}"
+        )

@@ -1,0 +1,49 @@
+"""How SQLite's errors leave the store: transient ones apart from those that stay."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from leasecron.errors import BackendError, BackendUnavailable
+
+_TRANSIENT = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Say whether another connection was in the way."""
+    return _primary(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn the errors of the driver into those of the package, with the path and SQLite's text."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = f"the store {path} failed: {error}"
+        raise (BackendUnavailable(text) if _is_transient(error) else BackendError(text)) from error
+    except UnicodeEncodeError as error:
+        raise BackendError(f"the store {path} cannot keep this text: {error}") from error
+
+
+def _is_transient(error: sqlite3.Error) -> bool:
+    # A file that was moved away makes SQLite answer "readonly"; it can come back.
+    moved = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_DBMOVED
+    return moved or _primary(error) in _TRANSIENT
+
+
+def _primary(error: sqlite3.Error) -> int | None:
+    """Return the primary code; errors that the Python module raises by itself have none."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

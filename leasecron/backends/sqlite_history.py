@@ -1,0 +1,62 @@
+"""The history of a SQLite store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from leasecron.model import RunResult, from_ms, to_ms
+
+_COLUMNS = "fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error"
+_INSERT = f"INSERT OR IGNORE INTO results({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_NEWEST = f"SELECT {_COLUMNS} FROM results ORDER BY fence DESC LIMIT ?"
+_NEWEST_OF_JOB = f"SELECT {_COLUMNS} FROM results WHERE job = ? ORDER BY fence DESC LIMIT ?"
+
+
+def insert_results(connection: sqlite3.Connection, results: Iterable[RunResult]) -> None:
+    """Add records whose fence is not there yet."""
+    connection.executemany(_INSERT, map(_to_row, results))
+
+
+def newest_results(connection: sqlite3.Connection, job: str | None, limit: int) -> list[RunResult]:
+    """Return records, newest first."""
+    if job is None:
+        rows = connection.execute(_NEWEST, (max(0, limit),))
+    else:
+        rows = connection.execute(_NEWEST_OF_JOB, (job, max(0, limit)))
+    return [_from_row(row) for row in rows.fetchall()]
+
+
+def _to_row(result: RunResult) -> tuple[Any, ...]:
+    error = result.error
+    return (
+        result.fence,
+        result.job,
+        to_ms(result.slot),
+        result.attempt,
+        result.instance,
+        result.trigger,
+        result.status,
+        to_ms(result.started_at),
+        to_ms(result.ended_at),
+        # An exception's text can hold what is not valid Unicode, which SQLite does not take.
+        None if error is None else error.encode("utf-8", "replace").decode("utf-8"),
+    )
+
+
+def _from_row(row: Sequence[Any]) -> RunResult:
+    fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error = row
+    return RunResult(
+        job=job,
+        slot=from_ms(slot),
+        attempt=attempt,
+        fence=fence,
+        instance=instance,
+        trigger=trigger,
+        status=status,
+        started_at=from_ms(started_at),
+        ended_at=from_ms(ended_at),
+        duration=max(0, ended_at - started_at) / 1000,
+        error=error,
+    )

@@ -1,0 +1,120 @@
+"""Whether a path can hold a SQLite store, found out without opening it.
+
+An ``open`` and ``close`` of a database file by anything but SQLite drops all locks that this
+process has on it. So everything here comes from ``stat``, ``access`` and the list of mounts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from leasecron.backends.filesystems import Filesystem, filesystem_of
+from leasecron.errors import BackendError, BackendUnavailable
+
+Identity = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path that may be opened: ``real`` is free of links, ``mode`` is for files beside it."""
+
+    path: str
+    real: str
+    filesystem: Filesystem
+    exists: bool
+    mode: int
+
+
+def examine(path: str) -> Place:
+    """Return the place of a store, or raise BackendError with what is wrong with it."""
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    try:
+        _check_folder(path, folder)
+        found = _stat(real)
+        if found is not None:
+            _check_file(path, real, found)
+    except OSError as error:
+        raise BackendError(f"the store {path} cannot be used: {error.strerror}") from error
+    filesystem = filesystem_of(real)
+    if found is not None and filesystem.is_mount_point:
+        raise _two_names(path, "is itself a mount point")
+    if filesystem.private_locks:
+        raise BackendError(
+            f"the store {path} is on {filesystem.type} mounted with {filesystem.private_locks}, "
+            "where no host sees the locks of another: mount it with working locks, or use lockdir://"
+        )
+    exists = found is not None and found.st_size > 0
+    mode = 0o666 if found is None else stat.S_IMODE(found.st_mode) & 0o666
+    return Place(path, real, filesystem, exists, mode)
+
+
+def identity_of(path: str) -> Identity:
+    """Return what stays the same as long as the file is the same; raise where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise BackendUnavailable(
+            f"the file of the store {path} is gone ({error.strerror}); nothing is claimed until it "
+            "is back"
+        ) from error
+    return found.st_dev, found.st_ino
+
+
+def check_identity(path: str, expected: Identity) -> None:
+    """Raise BackendUnavailable where the path no longer leads to the file that was opened."""
+    if identity_of(path) != expected:
+        raise BackendUnavailable(
+            f"the file of the store {path} was replaced by another one; nothing is claimed until "
+            "it is back, or the scheduler is stopped and started again"
+        )
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _check_folder(path: str, folder: str) -> None:
+    try:
+        found = os.stat(folder)
+    except FileNotFoundError as error:
+        raise BackendError(
+            f"the folder {folder} of the store {path} does not exist; make it first: "
+            "leasecron creates the file, never its folder"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise BackendError(f"the store {path} cannot be used: {folder} is not a folder")
+    if not _allowed(folder, os.W_OK | os.X_OK):
+        raise BackendError(
+            f"the store {path} cannot be used: no permission to write in the folder {folder}, "
+            "where SQLite keeps its journal"
+        )
+
+
+def _check_file(path: str, real: str, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        raise BackendError(f"the store {path} cannot be used: it is {what}")
+    if found.st_nlink > 1:
+        raise _two_names(path, f"has {found.st_nlink} hard links")
+    for right, what in ((os.R_OK, "read"), (os.W_OK, "write")):
+        if not _allowed(real, right):
+            raise BackendError(f"the store {path} cannot be used: no permission to {what} it")
+
+
+def _two_names(path: str, reason: str) -> BackendError:
+    return BackendError(
+        f"the store {path} {reason}: processes that reach it by different names would each keep a "
+        "journal of their own beside it and destroy it. Mount the directory that holds the file, "
+        "not the file"
+    )
+
+
+def _allowed(path: str, rights: int) -> bool:
+    """Ask for the rights of the effective user, which opening the file would need."""
+    return os.access(path, rights, effective_ids=os.access in os.supports_effective_ids)

@@ -1,0 +1,146 @@
+"""The tables of a SQLite store, their versions, and how a file is recognised as ours.
+
+``PRAGMA application_id`` says whose the file is and ``PRAGMA user_version`` how new its schema is;
+both are read at every open. sqlite-utils applies what is missing, and is not even imported while
+nothing is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from leasecron.errors import BackendMismatch
+
+APPLICATION_ID = 0x6C656173
+
+# Said word for word by the index and by the queries: otherwise SQLite does not use the index.
+OPEN = "(state IN ('claimed', 'released') OR boot IS NOT '')"
+
+Change = Callable[[sqlite3.Connection, int], None]
+
+
+def _create(connection: sqlite3.Connection, now: int) -> None:
+    for statement in _VERSION_1:
+        connection.execute(statement)
+    # Fences begin at the time of creation so that they rise across stores as well.
+    connection.execute("INSERT INTO meta(key, value) VALUES ('next_fence', ?)", (now,))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+# The key is no WITHOUT ROWID table: rows in order of arrival make half as many pages dirty.
+_VERSION_1 = (
+    """
+    CREATE TABLE runs (
+        job TEXT NOT NULL,
+        slot INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        token TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        lost INTEGER NOT NULL,
+        fence INTEGER NOT NULL,
+        released_fence INTEGER,
+        instance TEXT NOT NULL,
+        trigger TEXT NOT NULL,
+        claimed_at INTEGER NOT NULL,
+        lease_until INTEGER NOT NULL,
+        boot TEXT,
+        lease_mono INTEGER NOT NULL,
+        PRIMARY KEY (job, slot)
+    )
+    """,
+    f"CREATE INDEX runs_open ON runs(job, slot) WHERE {OPEN}",
+    """
+    CREATE TABLE results (
+        fence INTEGER PRIMARY KEY,
+        job TEXT NOT NULL,
+        slot INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        instance TEXT NOT NULL,
+        trigger TEXT NOT NULL,
+        status TEXT NOT NULL,
+        started_at INTEGER NOT NULL,
+        ended_at INTEGER NOT NULL,
+        error TEXT
+    )
+    """,
+    "CREATE INDEX results_job ON results(job, fence)",
+    """
+    CREATE TABLE jobs (
+        name TEXT PRIMARY KEY,
+        schedule TEXT NOT NULL,
+        first_seen INTEGER NOT NULL,
+        last_seen INTEGER NOT NULL,
+        pruned INTEGER
+    )
+    """,
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+    "CREATE TABLE hosts (host TEXT PRIMARY KEY, boot TEXT, seen INTEGER NOT NULL)",
+)
+
+CHANGES: Sequence[Change] = (_create,)
+"""Entry n leads from version n to version n + 1."""
+
+
+def is_current(connection: sqlite3.Connection, path: str) -> bool:
+    """Say whether the schema needs no change; raise BackendMismatch for a file that is not ours."""
+    version = schema_version(connection, path)
+    if version > len(CHANGES):
+        raise BackendMismatch(
+            f"the store {path} was made by a newer leasecron (schema {version}, this one knows "
+            f"{len(CHANGES)}): update leasecron here too"
+        )
+    return version == len(CHANGES)
+
+
+def schema_version(connection: sqlite3.Connection, path: str) -> int:
+    """Return the version of the schema, 0 for an empty database."""
+    # In this order, what another process commits in between cannot look like a foreign file.
+    tables = _number(connection, "SELECT count(*) FROM sqlite_master")
+    version = _number(connection, "PRAGMA user_version")
+    application = _number(connection, "PRAGMA application_id")
+    if application == APPLICATION_ID:
+        return version
+    if application or version or tables:
+        raise BackendMismatch(
+            f"the file {path} is a SQLite database of another program; nothing in it was changed"
+        )
+    return 0
+
+
+def migrate(
+    connection: sqlite3.Connection, now: int, changes: Sequence[Change] | None = None
+) -> None:
+    """Bring the schema up to date in one transaction: all versions, or none after a crash.
+
+    The caller holds the set-up lock. ``changes`` are :data:`CHANGES`; with fewer of them, the
+    store of an older version is made.
+    """
+    from sqlite_utils import Database  # noqa: PLC0415 - slow to import, and needed once per store
+    from sqlite_utils.migrations import Migrations  # noqa: PLC0415 - the same
+
+    migrations = Migrations("leasecron")
+    for number, change in enumerate(CHANGES if changes is None else changes, start=1):
+        migrations(name=f"version_{number}")(_versioned(change, number, now))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        database = Database(connection, recursive_triggers=False, execute_plugins=False)
+        migrations.apply(database)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _versioned(change: Change, number: int, now: int) -> Callable[[Any], None]:
+    def apply(database: Any) -> None:
+        change(database.conn, now)
+        database.conn.execute(f"PRAGMA user_version = {number}")
+
+    return apply
+
+
+def _number(connection: sqlite3.Connection, statement: str) -> int:
+    return int(connection.execute(statement).fetchall()[0][0])

@@ -1,0 +1,62 @@
+"""From what a user writes for a store to the backend."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from leasecron.backends.base import LeaseBackend
+from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.errors import ConfigurationError
+
+RIGHT_FORMS = (
+    "right are sqlite:////absolute/path.db, sqlite:///relative/path.db, a path that ends in .db,"
+    " .sqlite or .sqlite3, memory://, or a backend object"
+)
+_ENDINGS = (".db", ".sqlite", ".sqlite3")
+_SQLITE = "sqlite:///"
+
+
+def backend_for(store: object) -> LeaseBackend:
+    """Return the backend that ``store`` names; raises :class:`ConfigurationError`.
+
+    URLs follow SQLAlchemy: three slashes and then the path, so four for an absolute one. Nothing in
+    a path is decoded; ``?durability=`` and ``?journal=`` are options.
+    """
+    if isinstance(store, os.PathLike):
+        return _from_path(os.fspath(store), store)
+    if not isinstance(store, str):
+        if getattr(store, "kind", None) == "lease":
+            return cast("LeaseBackend", store)
+        raise ConfigurationError(f"store {store!r} is not a store; {RIGHT_FORMS}")
+    if store == "memory://":
+        return MemoryBackend()
+    if store.startswith(_SQLITE):
+        path, _, query = store.removeprefix(_SQLITE).partition("?")
+        if not path:
+            raise ConfigurationError(f"store {store!r} names no file; {RIGHT_FORMS}")
+        return SqliteBackend(path, **_options(store, query))
+    if "://" in store or store.startswith("sqlite:"):
+        raise ConfigurationError(f"store {store!r} is not a URL of a store; {RIGHT_FORMS}")
+    return _from_path(store, store)
+
+
+def _from_path(path: str | bytes, store: object) -> LeaseBackend:
+    if not isinstance(path, str) or not path.lower().endswith(_ENDINGS):
+        raise ConfigurationError(f"store {store!r} is not the path of a store; {RIGHT_FORMS}")
+    return SqliteBackend(Path(path))
+
+
+def _options(store: str, query: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for part in query.split("&") if query else []:
+        name, _, value = part.partition("=")
+        if name not in {"durability", "journal"} or name in options:
+            raise ConfigurationError(
+                f"store {store!r}: {part!r} is not an option; right are durability=full or normal,"
+                " and journal=auto, wal or delete"
+            )
+        options[name] = value
+    return options
