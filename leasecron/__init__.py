@@ -1,0 +1,59 @@
+"""Runs every due slot of every job in exactly one copy of your application."""
+
+from leasecron.clock import Clock, SystemClock
+from leasecron.context import AbortSignal, RunContext
+from leasecron.cron import Cron
+from leasecron.errors import (
+    BackendError,
+    BackendMismatch,
+    BackendUnavailable,
+    ConfigurationError,
+    LeasecronError,
+    RunAborted,
+    SchedulerStateError,
+)
+from leasecron.events import (
+    Event,
+    RunFailed,
+    RunInterrupted,
+    RunSkipped,
+    RunStarted,
+    RunSucceeded,
+    StoreFailed,
+)
+from leasecron.jobs import Job
+from leasecron.model import RunResult
+from leasecron.options import JobOptionArgs, JobOptions
+from leasecron.scheduler import Scheduler
+from leasecron.schedules import Every, Schedule
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbortSignal",
+    "BackendError",
+    "BackendMismatch",
+    "BackendUnavailable",
+    "Clock",
+    "ConfigurationError",
+    "Cron",
+    "Event",
+    "Every",
+    "Job",
+    "JobOptionArgs",
+    "JobOptions",
+    "LeasecronError",
+    "RunAborted",
+    "RunContext",
+    "RunFailed",
+    "RunInterrupted",
+    "RunResult",
+    "RunSkipped",
+    "RunStarted",
+    "RunSucceeded",
+    "Schedule",
+    "Scheduler",
+    "SchedulerStateError",
+    "StoreFailed",
+    "SystemClock",
+]

@@ -1,0 +1,114 @@
+"""How a handler is told to end, and what it is told about its run."""
+
+from __future__ import annotations
+
+import queue
+from datetime import datetime
+
+from leasecron.clock import Clock, Waker
+from leasecron.errors import ConfigurationError, RunAborted
+from leasecron.model import Reason, Trigger
+
+
+class AbortSignal:
+    """Set when the run shall end; belongs to one run only.
+
+    Any thread of the handler may ask it or wait for it. ``reason`` is the first cause: ``stop``
+    (the scheduler stops), ``takeover`` (another instance has the run), ``lease-lost`` (the lease
+    can no longer be trusted) or ``timeout``.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._reason: Reason | None = None
+        self._waiting: list[Waker] = []
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the run shall end; None while it need not."""
+        return self._reason
+
+    def is_set(self) -> bool:
+        """Say whether the run shall end."""
+        return self._reason is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to ``timeout`` seconds, or for ever; return ``is_set()``."""
+        waker = self._clock.waker()
+        self._waiting.append(waker)
+        try:
+            # Asked after the waker is in the list: set() writes the reason first and looks into the
+            # list second, so one of the two sees the other.
+            if self._reason is None:
+                waker.get(timeout)
+        except queue.Empty:
+            pass
+        finally:
+            self._waiting.remove(waker)
+        return self.is_set()
+
+    def raise_if_set(self) -> None:
+        """Raise :class:`RunAborted` if the run shall end: leaves unfinished work as unfinished."""
+        if self._reason is not None:
+            raise RunAborted(self._reason)
+
+    def set(self, reason: Reason) -> bool:
+        """Tell the run to end; False when it has been told before."""
+        if self._reason is not None:
+            return False
+        self._reason = reason
+        for waker in [*self._waiting]:
+            waker.put(None)
+        return True
+
+
+class RunContext:
+    """What a handler is given: the facts of its run, and the signal that tells it to end.
+
+    ``slot`` is the instant that the run is for, ``attempt`` counts from 1, ``token`` names this
+    attempt, ``lateness`` is the seconds between the slot and the start.
+    """
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        slot: datetime,
+        attempt: int,
+        fence: int | None,
+        token: str,
+        instance: str,
+        trigger: Trigger,
+        lateness: float,
+        signal: AbortSignal,
+    ) -> None:
+        self.job = job
+        self.slot = slot
+        self.attempt = attempt
+        self.token = token
+        self.instance = instance
+        self.trigger = trigger
+        self.lateness = lateness
+        self.signal = signal
+        self._fence = fence
+
+    @property
+    def fence(self) -> int:
+        """An integer that rises with every won claim of the store; guard your own writes with it.
+
+        Raises :class:`ConfigurationError` on a store without leases, which has none.
+        """
+        if self._fence is None:
+            raise ConfigurationError(
+                f"job {self.job!r}: ctx.fence needs a store with leases, such as"
+                " sqlite:////path/to/file.db or memory://; this one only knows who won a slot"
+            )
+        return self._fence
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep up to ``seconds``; raise :class:`RunAborted` as soon as the run shall end."""
+        self.signal.wait(max(0.0, seconds))
+        self.signal.raise_if_set()
+
+    def __repr__(self) -> str:
+        return f"<RunContext {self.job} {self.slot.isoformat()} attempt {self.attempt}>"

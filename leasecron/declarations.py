@@ -1,0 +1,197 @@
+"""Declaring jobs: every(), cron(), add() and what they have in common."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, tzinfo
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeVar, Unpack, overload
+
+from leasecron.clock import Clock
+from leasecron.cron import Cron
+from leasecron.durations import Duration
+from leasecron.errors import ConfigurationError
+from leasecron.jobs import DeclaredJob, Job, check_name, declare
+from leasecron.lifecycle import Lifecycle
+from leasecron.model import from_seconds
+from leasecron.options import JobOptionArgs, JobOptions
+from leasecron.schedules import Every, Schedule, ask_next
+from leasecron.zones import find_zone
+
+logger = logging.getLogger("leasecron")
+
+H = TypeVar("H", bound=Callable[..., object])
+
+
+class Declarations:
+    """The part of a scheduler that declares jobs; before ``start()`` and after it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        defaults: JobOptions,
+        tz: str | tzinfo,
+        jobs: dict[str, DeclaredJob],
+        lifecycle: Lifecycle,
+    ) -> None:
+        find_zone(tz)
+        self._clock = clock
+        self._defaults = defaults
+        self._tz = tz
+        self._jobs = jobs
+        self._lifecycle = lifecycle
+
+    @overload
+    def every(
+        self, name: str, interval: Duration, handler: H, **options: Unpack[JobOptionArgs]
+    ) -> H: ...
+
+    @overload
+    def every(
+        self, name: str, interval: Duration, handler: None = None, **options: Unpack[JobOptionArgs]
+    ) -> Callable[[H], H]: ...
+
+    def every(
+        self,
+        name: str,
+        interval: Duration,
+        handler: H | None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> H | Callable[[H], H]:
+        """Run ``handler`` at every multiple of ``interval`` since the Unix epoch.
+
+        Returns the handler, or a decorator where none is given. The handler gets a
+        :class:`RunContext` if it has exactly one required parameter, and nothing otherwise. Raises
+        :class:`ConfigurationError`.
+        """
+        check_name(name)
+        try:
+            schedule = Every(interval)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"job {name!r}: {error}") from error
+        return self._declare(name, schedule, handler, options)
+
+    @overload
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        handler: H,
+        *,
+        tz: str | tzinfo | None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> H: ...
+
+    @overload
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        handler: None = None,
+        *,
+        tz: str | tzinfo | None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> Callable[[H], H]: ...
+
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        handler: H | None = None,
+        *,
+        tz: str | tzinfo | None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> H | Callable[[H], H]:
+        """Run ``handler`` when the wall clock of ``tz`` matches a cron expression.
+
+        See :class:`Cron` for the syntax and for what happens when clocks change; otherwise as
+        :meth:`every`.
+        """
+        check_name(name)
+        try:
+            schedule = Cron(expression, self._tz if tz is None else tz)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"job {name!r}: {error}") from error
+        return self._declare(name, schedule, handler, options)
+
+    @overload
+    def add(
+        self, name: str, schedule: Schedule, handler: H, **options: Unpack[JobOptionArgs]
+    ) -> H: ...
+
+    @overload
+    def add(
+        self, name: str, schedule: Schedule, handler: None = None, **options: Unpack[JobOptionArgs]
+    ) -> Callable[[H], H]: ...
+
+    def add(
+        self,
+        name: str,
+        schedule: Schedule,
+        handler: H | None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> H | Callable[[H], H]:
+        """Run ``handler`` at the slots of any :class:`Schedule`; otherwise as :meth:`every`."""
+        check_name(name)
+        return self._declare(name, schedule, handler, options)
+
+    def remove(self, name: str) -> None:
+        """Forget a job; a run of it that is live goes on to its end.
+
+        Raises :class:`ConfigurationError` where there is no such job.
+        """
+        job = self._jobs.pop(name, None)
+        if job is None:
+            raise ConfigurationError(f"there is no job {name!r} to remove")
+        job.removed = True
+        self._lifecycle.remove(job)
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """The declared jobs by name, as they are now; read-only."""
+        return MappingProxyType(
+            {
+                job.name: Job(job.name, job.schedule, job.options, self._next_slot(job))
+                for job in [*self._jobs.values()]
+            }
+        )
+
+    def declared(self, name: str) -> DeclaredJob:
+        """Return the declaration of a job; for test helpers and tools.
+
+        Raises :class:`ConfigurationError` where there is no such job.
+        """
+        job = self._jobs.get(name)
+        if job is None:
+            names = ", ".join(map(repr, self._jobs)) or "none"
+            raise ConfigurationError(f"there is no job {name!r}; declared are {names}")
+        return job
+
+    def _declare(
+        self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
+    ) -> H | Callable[[H], H]:
+        if name in self._jobs:
+            raise ConfigurationError(f"job {name!r} is declared already; names are unique")
+        if handler is None:
+            return partial(self._take, name, schedule, options)
+        return self._take(name, schedule, options, handler)
+
+    def _take(self, name: str, schedule: Schedule, options: Mapping[str, Any], handler: H) -> H:
+        job = declare(name, schedule, handler, options, self._defaults)
+        if self._jobs.setdefault(name, job) is not job:
+            raise ConfigurationError(f"job {name!r} is declared already; names are unique")
+        if job.advice is not None:
+            logger.warning("%s", job.advice)
+        self._lifecycle.add(job)
+        return handler
+
+    def _next_slot(self, job: DeclaredJob) -> datetime | None:
+        armed = self._lifecycle.next_slot(job)
+        if armed is not None:
+            return armed
+        try:
+            return ask_next(job.schedule, from_seconds(self._clock.wall()))
+        except Exception:  # noqa: BLE001 - arming reports a broken schedule
+            return None

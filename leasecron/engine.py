@@ -1,0 +1,181 @@
+"""The running parts of a scheduler in one process: built by ``start()``, ended by ``stop()``.
+
+starting --threads up--> running --stop asked--> stopping --idle--> closing --store closed--> closed
+                            ^----- resume --------|
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from leasecron.backends.base import LeaseBackend
+from leasecron.clock import Clock, Waker
+from leasecron.events import EventBus
+from leasecron.executor import Executor
+from leasecron.jobs import DeclaredJob
+from leasecron.lease_runner import LeaseRunner
+from leasecron.recovery import Recovery
+from leasecron.store import StoreQueue
+from leasecron.timers import JobTimers
+from leasecron.workers import Workers
+
+PRUNE_EVERY = 60.0
+"""Seconds between two prunings, and the wait for a store that has more to prune is none."""
+
+
+class Engine:
+    """Wires the threads together and takes them down again."""
+
+    def __init__(
+        self,
+        backend: LeaseBackend,
+        clock: Clock,
+        bus: EventBus,
+        max_running: int,
+        fire: Callable[[DeclaredJob, datetime], None],
+    ) -> None:
+        self.pid = os.getpid()
+        self.started = False
+        self.stop_asked = False
+        self.closed = False
+        self._bus = bus
+        self._stopping = False
+        self._closing = False
+        self._waiting: list[Waker] = []
+        self._jobs: set[DeclaredJob] = set()
+        self.store = StoreQueue(backend, clock, self._store_failed)
+        self.timers = JobTimers(clock, fire, self._schedule_failed, self._jumped)
+        self._workers = Workers(clock, self.timers)
+        executor = Executor(clock, self.timers, self.store, bus, self._workers)
+        self.runner = LeaseRunner(
+            clock, self.timers, self.store, bus, executor, max_running, self._idle
+        )
+        self.recovery = Recovery(clock, self.timers, self.store, bus, self.runner)
+
+    # Any thread
+
+    def start(self, jobs: Iterable[DeclaredJob]) -> None:
+        """Open the store and start the threads; raises what opening the store raised."""
+        self.store.open()
+        try:
+            self._bus.start()
+            self.timers.start()
+        except RuntimeError:
+            self.closed = True
+            self._bus.stop(_nothing)
+            self.store.close(_nothing)
+            raise
+        for job in jobs:
+            self.add(job)
+        self.timers.post(self._prune)
+        self.started = True
+
+    def add(self, job: DeclaredJob) -> None:
+        """Recover and arm a job."""
+        self.timers.post(self._add, job)
+
+    def remove(self, job: DeclaredJob) -> None:
+        """Forget a job; a live run of it goes on."""
+        self.timers.post(self._remove, job)
+
+    def stop(self, waker: Waker) -> None:
+        """Begin to stop; ``waker`` is told ``closed`` and then ``drained``."""
+        self.stop_asked = True
+        self.timers.post(self._stop, waker)
+
+    def stop_firing(self) -> None:
+        """Let live runs go on and begin no new one."""
+        self.timers.post(self.timers.stop_arming)
+
+    def resume(self, jobs: Iterable[DeclaredJob], resumed: Waker) -> None:
+        """Run again unless the stop has come to its end: ``resumed``, or else ``closing``."""
+        self.timers.post(self._resume, [*jobs], resumed)
+
+    def called_from_inside(self) -> bool:
+        """Say whether the caller is a handler or a listener."""
+        return self._bus.in_thread() or self._workers.in_thread(threading.get_ident())
+
+    # The timers thread
+
+    def _add(self, job: DeclaredJob) -> None:
+        if not (self._stopping or job.removed or job in self._jobs):
+            self._jobs.add(job)
+            self.recovery.recover(job)
+
+    def _remove(self, job: DeclaredJob) -> None:
+        self._jobs.discard(job)
+        self.timers.disarm(job)
+        self.runner.forget(job)
+        self.recovery.forget(job)
+
+    def _stop(self, waker: Waker) -> None:
+        self._waiting.append(waker)
+        if self.closed:
+            waker.put("closed")
+            waker.put("drained")
+        elif not self._stopping:
+            self._stopping = True
+            self.timers.stop_arming()
+            self._jobs.clear()
+            self.runner.stop()
+            self._idle()
+
+    def _resume(self, jobs: list[DeclaredJob], resumed: Waker) -> None:
+        if self._closing:
+            resumed.put("closing")
+            return
+        self._stopping = self.stop_asked = False
+        self._waiting.clear()
+        self.timers.resume_arming()
+        self.runner.resume()
+        for job in jobs:
+            self._add(job)
+        resumed.put("resumed")
+
+    def _idle(self) -> None:
+        if self._stopping and not self._closing and self.runner.idle:
+            self._closing = True
+            self._workers.end()
+            self.store.close(lambda: self.timers.post(self._closed))
+
+    def _closed(self) -> None:
+        self.closed = True
+        waiting = [*self._waiting]
+        _tell(waiting, "closed")
+        self._bus.stop(lambda: _tell(waiting, "drained"))
+        self.timers.end()
+
+    def _prune(self) -> None:
+        retentions = [job.options.retention(job.name) for job in self._jobs]
+        self.store.submit_other(
+            "prune",
+            lambda backend: backend.prune(retentions),
+            lambda left, _: self.timers.post(self._pruned, left),
+        )
+
+    def _pruned(self, left: object) -> None:
+        if isinstance(left, BaseException):
+            self._bus.error("prune", left)
+        self.timers.after(0.0 if left is True else PRUNE_EVERY, self._prune)
+
+    def _jumped(self) -> None:
+        self.runner.beat_all()
+
+    def _schedule_failed(self, job: DeclaredJob, error: Exception) -> None:
+        self._bus.error("schedule", error, job.name)
+
+    def _store_failed(self, operation: str, items: object, error: BaseException) -> None:
+        only = items[0] if isinstance(items, list) and len(items) == 1 else None
+        self._bus.error(operation, error, getattr(only, "job", None), getattr(only, "slot", None))
+
+
+def _tell(wakers: list[Waker], word: str) -> None:
+    for waker in wakers:
+        waker.put(word)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end of a scheduler that did not start."""

@@ -1,0 +1,223 @@
+"""What happened, as frozen values; and the thread that tells listeners of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from leasecron.clock import Clock, Waker
+from leasecron.errors import ConfigurationError
+from leasecron.model import Reason, RunResult, SkipReason, Trigger, from_seconds
+
+EventName = Literal["start", "success", "failure", "interrupted", "skip", "error"]
+EVENT_NAMES: tuple[str, ...] = ("start", "success", "failure", "interrupted", "skip", "error")
+
+_logger = logging.getLogger("leasecron")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """An instance won an attempt and calls the handler; ``lateness`` is seconds after the slot."""
+
+    name: ClassVar[EventName] = "start"
+    at: datetime
+    job: str
+    slot: datetime
+    instance: str
+    attempt: int
+    fence: int | None
+    trigger: Trigger
+    lateness: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSucceeded:
+    """The handler returned, and the store has recorded the end."""
+
+    name: ClassVar[EventName] = "success"
+    at: datetime
+    job: str
+    slot: datetime
+    instance: str
+    result: RunResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed:
+    """The handler raised or ran past its timeout, or the run used up its attempts.
+
+    ``exception`` is None in the last case: nobody saw how the lost attempts ended.
+    """
+
+    name: ClassVar[EventName] = "failure"
+    at: datetime
+    job: str
+    slot: datetime
+    instance: str
+    result: RunResult
+    exception: BaseException | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInterrupted:
+    """The attempt was told to end before it was done; another one may follow elsewhere."""
+
+    name: ClassVar[EventName] = "interrupted"
+    at: datetime
+    job: str
+    slot: datetime
+    instance: str
+    result: RunResult
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSkipped:
+    """This instance does not run the slot; ``holder`` is the one that does, where it is known."""
+
+    name: ClassVar[EventName] = "skip"
+    at: datetime
+    job: str
+    slot: datetime
+    instance: str
+    reason: SkipReason
+    holder: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFailed:
+    """A call of the store, a schedule, or the start of a worker failed.
+
+    ``job`` and ``slot`` are None where the call served many.
+    """
+
+    name: ClassVar[EventName] = "error"
+    at: datetime
+    job: str | None
+    slot: datetime | None
+    instance: str
+    operation: str
+    exception: BaseException | None
+
+
+Event = RunStarted | RunSucceeded | RunFailed | RunInterrupted | RunSkipped | StoreFailed
+Listener = Callable[[Any], object]
+
+
+class EventBus:
+    """Calls listeners in one thread of its own, in order, each guarded.
+
+    ``emit`` only hands over, so a slow listener delays other listeners and nothing else.
+    """
+
+    def __init__(self, clock: Clock, instance: str, first: Listener) -> None:
+        self._clock = clock
+        self.instance = instance
+        self._first = first  # hears every event before the users' listeners: the log
+        self._listeners: tuple[tuple[str, Listener], ...] = ()
+        self._waker: Waker = clock.waker()
+        self._thread: threading.Thread | None = None
+
+    def on(self, event: str, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` for every ``event`` (or ``*``); the answer ends that."""
+        if event != "*" and event not in EVENT_NAMES:
+            raise ConfigurationError(
+                f"unknown event {event!r}; right are {', '.join(EVENT_NAMES)} and '*'"
+            )
+        if not callable(listener):
+            raise ConfigurationError(f"the listener for {event!r} is not callable: {listener!r}")
+        entry = (event, listener)
+        self._listeners = (*self._listeners, entry)
+
+        def off() -> None:
+            self._listeners = tuple(item for item in self._listeners if item is not entry)
+
+        return off
+
+    def emit(self, event: Event) -> None:
+        """Hand ``event`` to the events thread."""
+        self._waker.put(event)
+
+    def skip(self, job: str, slot: datetime, reason: SkipReason, holder: str | None = None) -> None:
+        """Emit that this instance does not run the slot."""
+        self.emit(
+            RunSkipped(
+                at=self.now(),
+                job=job,
+                slot=slot,
+                instance=self.instance,
+                reason=reason,
+                holder=holder,
+            )
+        )
+
+    def error(
+        self,
+        operation: str,
+        exception: BaseException,
+        job: str | None = None,
+        slot: datetime | None = None,
+    ) -> None:
+        """Emit that a call failed."""
+        self.emit(
+            StoreFailed(
+                at=self.now(),
+                job=job,
+                slot=slot,
+                instance=self.instance,
+                operation=operation,
+                exception=exception,
+            )
+        )
+
+    def now(self) -> datetime:
+        """Return the wall clock as an instant."""
+        return from_seconds(self._clock.wall())
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._waker = waker = self._clock.waker()
+        self._thread = self._clock.start_thread(lambda: self._run(waker), "leasecron-events")
+
+    def stop(self, drained: Callable[[], None]) -> None:
+        """End the thread after what was emitted so far, and then call ``drained``."""
+        self._waker.put(drained)
+
+    def forget_parent(self, instance: str) -> None:
+        """In a forked child: there is no thread, and the process has a name of its own."""
+        self._waker = self._clock.waker()
+        self._thread = None
+        self.instance = instance
+
+    def in_thread(self) -> bool:
+        """Say whether the caller is a listener."""
+        return threading.current_thread() is self._thread
+
+    def _run(self, waker: Waker) -> None:
+        pid = os.getpid()
+        while True:
+            item = waker.get()
+            if not isinstance(item, Event):
+                item()
+                return
+            self._tell(item)
+            if os.getpid() != pid:  # a listener forked, and this is the child's copy of the thread
+                return
+
+    def _tell(self, event: Event) -> None:
+        self._guarded(self._first, event)
+        for name, listener in self._listeners:
+            if name in ("*", event.name):
+                self._guarded(listener, event)
+
+    @staticmethod
+    def _guarded(listener: Listener, event: Event) -> None:
+        try:
+            listener(event)
+        except BaseException:
+            _logger.exception("a listener failed event=%s listener=%r", event.name, listener)

@@ -1,0 +1,225 @@
+"""Steps 4 to 6 of a run: calling the handler, deciding how it ended, recording the end.
+
+Everything here but the handler's call runs in the timers thread, so exactly one of "the handler
+ended", "the timeout passed" and "the scheduler stops" decides how a run ended, and no lock is
+needed for it. What follows a decision is driven by the store's answers: first the end is stored in
+the lease state, then the history record is written, then the event is sent.
+
+    running -- handler returned or raised --> decided --> end stored --> recorded --> event
+    running -- timeout --> decided, lease kept --> end stored --> recorded --> event
+                                          and when the thread is back at last: lease released
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from leasecron.clock import Clock
+from leasecron.context import RunContext
+from leasecron.events import EventBus, RunFailed, RunInterrupted, RunStarted, RunSucceeded
+from leasecron.jobs import DeclaredJob
+from leasecron.model import Ending, Status, from_seconds
+from leasecron.runs import LiveRun
+from leasecron.store import StoreQueue
+from leasecron.timers import JobTimers
+from leasecron.workers import Workers
+
+
+class Runner(Protocol):
+    """Who won the run and keeps it alive."""
+
+    def handler_ended(self) -> None:
+        """Take note that a run's thread is back."""
+
+    def run_ended(self, run: LiveRun) -> None:
+        """Take note that the run's thread is back and its end is recorded."""
+
+
+class Executor:
+    """Runs won attempts, and records how they ended."""
+
+    def __init__(
+        self, clock: Clock, timers: JobTimers, store: StoreQueue, bus: EventBus, workers: Workers
+    ) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._store = store
+        self._bus = bus
+        self._workers = workers
+
+    def execute(self, run: LiveRun, runner: Runner) -> None:
+        """Step 4: send ``start`` and call the handler in a worker.
+
+        Raises RuntimeError, before anything has happened, where no thread can be had.
+        """
+        run.worker = self._workers.take()
+        self._bus.emit(
+            RunStarted(
+                at=from_seconds(run.started_at),
+                job=run.claim.job,
+                slot=run.claim.slot,
+                instance=run.claim.instance,
+                attempt=run.attempt,
+                fence=run.fence,
+                trigger=run.claim.trigger,
+                lateness=run.lateness,
+            )
+        )
+        if run.job.options.timeout is not None:
+            run.timeout = self._timers.after(run.job.options.timeout, self._timed_out, run, runner)
+        ended = partial(self._timers.post, self._handler_ended, run, runner)
+        run.worker.give(partial(_call_handler, run.job, run.context(), self._clock, ended))
+
+    def _handler_ended(
+        self,
+        run: LiveRun,
+        runner: Runner,
+        exception: BaseException | None,
+        wall: float,
+        monotonic: float,
+    ) -> None:
+        if run.worker is not None:
+            self._workers.give_back(run.worker)
+            run.worker = None
+        if run.timeout is not None:
+            self._timers.cancel(run.timeout)
+        if run.result is None:
+            run.exception = exception
+            run.decide(_classify(exception, told=run.signal.is_set()), wall, monotonic)
+            self._store_end(run, runner)
+        elif run.recorded:  # it ran past its timeout; what it did since changes nothing
+            self._settle(run, runner)
+        runner.handler_ended()
+
+    def _timed_out(self, run: LiveRun, runner: Runner) -> None:
+        if run.result is not None or not run.signal.set("timeout"):
+            return
+        run.exception = TimeoutError(
+            f"job {run.claim.job!r} ran past its timeout of {run.job.options.timeout:g} s"
+        )
+        run.decide("failed", self._clock.wall(), self._clock.monotonic())
+        self._store_end(run, runner)
+
+    def _store_end(self, run: LiveRun, runner: Runner) -> None:
+        """Write the end into the lease state: the first of the two writes of step 6."""
+        assert run.result is not None
+        if run.lease is None:
+            self._save_result(run, runner)
+            return
+        interrupted = run.result.status == "interrupted"
+        if interrupted:
+            run.reason = run.signal.reason
+        ending = Ending(
+            run.claim.job,
+            run.claim.slot,
+            run.claim.token,
+            run.result.status,
+            # A handler that ignores its timeout still runs: nobody may run beside it.
+            keep_lease=run.worker is not None,
+            # An attempt that starved its own heartbeat counts, or it would be tried for ever.
+            counted=run.reason == "lease-lost",
+        )
+        self._store.submit(
+            "release" if interrupted else "finish",
+            ending,
+            lambda owned, _: self._timers.post(self._end_stored, run, runner, owned),
+        )
+
+    def _end_stored(self, run: LiveRun, runner: Runner, owned: object) -> None:
+        assert run.result is not None
+        run.end_stored = True
+        run.owned = owned is True
+        if run.owned:
+            self._save_result(run, runner)
+            return
+        # Whoever took the run over has recorded this attempt as lost.
+        run.recorded = True
+        if run.result.status != "interrupted":
+            run.reason = "takeover"
+            run.result = replace(run.result, status="interrupted")
+        self._send(run)
+        self._settle(run, runner)
+
+    def _save_result(self, run: LiveRun, runner: Runner) -> None:
+        """Write the history record: the second write of step 6."""
+        self._store.submit(
+            "save_results",
+            run.result,
+            lambda error, _: self._timers.post(self._recorded, run, runner, error),
+        )
+
+    def _recorded(self, run: LiveRun, runner: Runner, error: BaseException | None) -> None:
+        run.end_stored = run.recorded = True
+        if error is not None:
+            # The run has ended all the same: it is reported, and never run again for this.
+            self._bus.error("save_results", error, run.claim.job, run.claim.slot)
+        self._send(run)
+        self._settle(run, runner)
+
+    def _settle(self, run: LiveRun, runner: Runner) -> None:
+        """Let go of the run, unless its thread is not back."""
+        if run.worker is not None:
+            return
+        if run.lease is None or not run.owned or run.signal.reason != "timeout":
+            runner.run_ended(run)
+            return
+        ending = Ending(run.claim.job, run.claim.slot, run.claim.token, "failed")
+        self._store.submit("release", ending, lambda *_: self._timers.post(runner.run_ended, run))
+
+    def _send(self, run: LiveRun) -> None:
+        assert run.result is not None
+        at, job, slot, instance = self._bus.now(), run.claim.job, run.claim.slot, run.claim.instance
+        result = run.result
+        match result.status:
+            case "success":
+                self._bus.emit(
+                    RunSucceeded(at=at, job=job, slot=slot, instance=instance, result=result)
+                )
+            case "failed":
+                self._bus.emit(
+                    RunFailed(
+                        at=at,
+                        job=job,
+                        slot=slot,
+                        instance=instance,
+                        result=result,
+                        exception=run.exception,
+                    )
+                )
+            case _:
+                self._bus.emit(
+                    RunInterrupted(
+                        at=at,
+                        job=job,
+                        slot=slot,
+                        instance=instance,
+                        result=result,
+                        reason=run.reason or "takeover",
+                    )
+                )
+
+
+def _classify(exception: BaseException | None, *, told: bool) -> Status:
+    """Step 5: a raise after the run was told to end is an interruption, not a failure."""
+    if exception is None:
+        return "success"
+    return "interrupted" if told else "failed"
+
+
+def _call_handler(
+    job: DeclaredJob,
+    context: RunContext,
+    clock: Clock,
+    ended: Callable[[BaseException | None, float, float], None],
+) -> None:
+    """Call the handler in the worker's thread, in a context that no other run has touched."""
+    exception: BaseException | None = None
+    try:
+        contextvars.Context().run(job.call, context)
+    except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
+        exception = error
+    ended(exception, clock.wall(), clock.monotonic())

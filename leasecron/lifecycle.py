@@ -1,0 +1,235 @@
+"""Starting, stopping, forking and ending: which engine is alive in this process.
+
+Public calls only hand over to the engine's threads and wait on an object made for that one call, so
+all of this works in a signal handler that interrupted any line of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from leasecron import forks
+from leasecron.backends.base import LeaseBackend
+from leasecron.clock import Clock, Waker
+from leasecron.engine import Engine
+from leasecron.errors import SchedulerStateError
+from leasecron.events import EventBus
+from leasecron.jobs import DeclaredJob
+from leasecron.store import StoreQueue
+
+logger = logging.getLogger("leasecron")
+
+_ASK_WAIT = 5.0
+_DRAIN_WAIT = 5.0
+
+
+class Lifecycle:
+    """Owns the engine of one scheduler, and stands for it in a fork and at exit."""
+
+    def __init__(
+        self,
+        backend: LeaseBackend,
+        clock: Clock,
+        bus: EventBus,
+        jobs: dict[str, DeclaredJob],
+        new_engine: Callable[[], Engine],
+        restart_after_fork: Callable[[], None] | None,
+        rename: Callable[[], str],
+    ) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._bus = bus
+        self._jobs = jobs
+        self._new_engine = new_engine
+        self._restart_after_fork = restart_after_fork
+        self._rename = rename
+        self._engine: Engine | None = None
+        self._queues: set[StoreQueue] = set()
+        self._starting = threading.Lock()
+
+    # What the rest of the scheduler asks
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine that is alive in this process."""
+        engine = self._engine
+        if engine is None or engine.closed or engine.pid != os.getpid():
+            return None
+        return engine
+
+    @property
+    def running(self) -> bool:
+        """Whether this process claims runs."""
+        engine = self.engine
+        return engine is not None and engine.started and not engine.stop_asked
+
+    def add(self, job: DeclaredJob) -> None:
+        """Recover and arm a job, if the engine is alive."""
+        engine = self.engine
+        if engine is not None:
+            engine.add(job)
+
+    def remove(self, job: DeclaredJob) -> None:
+        """Forget a job, if the engine is alive."""
+        engine = self.engine
+        if engine is not None:
+            engine.remove(job)
+
+    def next_slot(self, job: DeclaredJob) -> datetime | None:
+        """Return the slot that the job is armed for."""
+        engine = self.engine
+        return engine.timers.next_slot(job) if engine is not None else None
+
+    def ask(self, operation: str, function: Callable[[Any], Any]) -> Any:
+        """Call ``function`` with the backend in a store thread, one of its own when not running."""
+        self._refuse_inherited()
+        engine = self.engine
+        if engine is not None and engine.started and not engine.store.ended:
+            return engine.store.ask(operation, function, _ASK_WAIT)
+        store = StoreQueue(self._backend, self._clock, lambda *_: None)
+        self._note_queue(store)
+        try:
+            store.open()
+            return store.ask(operation, function, _ASK_WAIT)
+        finally:
+            self._close_queue(store)
+
+    # Starting and stopping
+
+    def start(self) -> None:
+        """Start an engine, unless one runs."""
+        self._refuse_inherited()
+        # A second start(), from another thread or from a signal handler, is harmless.
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            engine = self.engine
+            if engine is not None and (not engine.stop_asked or self._resumed(engine)):
+                return
+            # In place before it is started, so that a stop() that interrupts us finds it.
+            self._engine = engine = self._new_engine()
+            self._note_queue(engine.store)
+            engine.start([*self._jobs.values()])
+        except BaseException:
+            self._engine = None
+            self._forget_ended_queues()
+            raise
+        finally:
+            self._starting.release()
+        logger.info(
+            "the scheduler started instance=%s store=%s",
+            self._bus.instance,
+            self._backend.description,
+        )
+        for warning in self._backend.warnings:
+            logger.warning("%s", warning)
+
+    def stop(self, waker: Waker, timeout: float | None) -> bool:
+        """Stop the engine; True when every handler had ended and every end was stored.
+
+        Anything that others put into ``waker`` ends the waiting.
+        """
+        engine = self.engine
+        if engine is None:
+            return True
+        started = engine.started
+        engine.stop(waker)
+        if not engine.closed:
+            if not started or engine.called_from_inside():
+                return False
+            try:
+                if waker.get(timeout) == "closed":
+                    waker.get(_DRAIN_WAIT)  # a listener may hang; then only it is still at work
+            except queue.Empty:
+                pass
+        if engine.closed:
+            self._forget_ended_queues()
+        return engine.closed
+
+    def _resumed(self, engine: Engine) -> bool:
+        """Take over threads that still wait for the last end of an earlier stop."""
+        resumed = self._clock.waker()
+        engine.resume([*self._jobs.values()], resumed)
+        while not engine.closed:
+            try:
+                return bool(resumed.get(0.1) == "resumed")
+            except queue.Empty:
+                continue
+        return False
+
+    def _refuse_inherited(self) -> None:
+        engine = self._engine
+        if engine is not None and engine.pid != os.getpid():
+            raise SchedulerStateError(
+                "this process was forked, without Python's fork hooks, from one whose scheduler was"
+                " running, and cannot use its store; start the scheduler after the fork (uWSGI:"
+                " lazy-apps = true, or py-call-uwsgi-fork-hooks = true)"
+            )
+
+    def _note_queue(self, store: StoreQueue) -> None:
+        self._queues.add(store)
+        forks.register(self)
+
+    def _close_queue(self, store: StoreQueue) -> None:
+        if not store.ended:
+            closed = self._clock.waker()
+            store.close(lambda: closed.put(None))
+            try:
+                closed.get(_ASK_WAIT)
+            except queue.Empty:
+                return
+        self._forget_ended_queues()
+
+    def _forget_ended_queues(self) -> None:
+        self._queues = {store for store in [*self._queues] if not store.ended}
+        if not self._queues:
+            forks.unregister(self)
+
+    # A member of forks
+
+    def before_fork(self) -> list[Callable[[], None]]:
+        """Bring all store threads to rest; the answer lets them go on in the parent."""
+        return [store.rest() for store in [*self._queues]]
+
+    def forget_parent(self) -> Callable[[], None]:
+        """In a forked child: nothing runs here, and nothing of the parent's is touched."""
+        engine = self._engine
+        ran = engine is not None and engine.started and not (engine.stop_asked or engine.closed)
+        self._engine = None
+        self._queues = set()
+        self._starting = threading.Lock()
+        self._backend.forget()
+        self._bus.forget_parent(self._rename())
+        return self._after_fork if ran else _nothing
+
+    def stop_firing(self) -> None:
+        """Begin no new run."""
+        engine = self.engine
+        if engine is not None:
+            engine.stop_firing()
+
+    def stop_at_exit(self, timeout: float) -> None:
+        """Stop as far as that can be had before the interpreter ends."""
+        self.stop(self._clock.waker(), timeout)
+
+    def _after_fork(self) -> None:
+        if self._restart_after_fork is None:
+            logger.info(
+                "the scheduler does not run in this forked process; call start() here if it shall"
+                " (gunicorn --preload: in post_fork)"
+            )
+            return
+        try:
+            self._restart_after_fork()
+        except Exception:
+            logger.exception("the scheduler could not be restarted after a fork")
+
+
+def _nothing() -> None:
+    """A child of a process whose scheduler did not run has nothing to do."""

@@ -1,0 +1,109 @@
+"""What ``start()`` adds: picking up what was in progress, and the slot that was missed.
+
+Each job goes through this before its first timer fires.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from leasecron.clock import Clock
+from leasecron.events import EventBus
+from leasecron.jobs import DeclaredJob
+from leasecron.lease_runner import LeaseRunner
+from leasecron.model import Declaration, LeaseState
+from leasecron.schedules import ask_latest, ask_next
+from leasecron.store import StoreQueue
+from leasecron.timers import JobTimers
+
+TRY_AGAIN = 5.0
+"""A store that failed is asked again for a job's unfinished runs after this many seconds."""
+
+
+class Recovery:
+    """Recovers jobs, then arms them; runs in the timers thread."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        timers: JobTimers,
+        store: StoreQueue,
+        bus: EventBus,
+        runner: LeaseRunner,
+    ) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._store = store
+        self._bus = bus
+        self._runner = runner
+        self._first_seen: dict[DeclaredJob, datetime] = {}
+
+    def recover(self, job: DeclaredJob) -> None:
+        """Ask the store which runs of ``job`` are unfinished; the answer leads to the rest."""
+        self._store.submit(
+            "declare",
+            Declaration(job.name, describe(job)),
+            lambda answer, _: self._timers.post(self._declared, job, answer),
+        )
+        self._store.submit(
+            "unfinished",
+            job.name,
+            lambda answer, _: self._timers.post(self._recovered, job, answer),
+        )
+
+    def catch_up(self, job: DeclaredJob, slot: datetime | None, now: datetime) -> None:
+        """Claim ``slot``, the latest one, after a random jitter if it was due recently enough."""
+        options = job.options
+        if slot is None or now - slot >= timedelta(seconds=options.catch_up):
+            return
+        if options.catch_up_since_first_seen and slot < self._first_seen.get(job, now):
+            return
+        following = ask_next(job.schedule, slot)
+        gap = (following - slot).total_seconds() if following is not None else None
+        jitter = self._clock.random.random() * options.jitter_for(gap)
+        self._timers.after(jitter, self._runner.run, job, slot, "catch-up")
+
+    def forget(self, job: DeclaredJob) -> None:
+        """Forget what is known of a removed job."""
+        self._first_seen.pop(job, None)
+
+    def _declared(self, job: DeclaredJob, first_seen: datetime | BaseException) -> None:
+        if isinstance(first_seen, BaseException):
+            # Without the answer the job counts as new, and nothing is caught up for it.
+            self._bus.error("declare", first_seen, job.name)
+        else:
+            self._first_seen[job] = first_seen
+
+    def _recovered(self, job: DeclaredJob, states: list[LeaseState] | BaseException) -> None:
+        if job.removed:
+            return
+        if isinstance(states, BaseException):
+            self._bus.error("unfinished", states, job.name)
+            self._timers.after(TRY_AGAIN, self._recover_again, job)
+            return
+        now = self._timers.now()
+        try:
+            latest = ask_latest(job.schedule, now)
+            if latest not in [state.slot for state in states]:
+                self.catch_up(job, latest, now)
+        except Exception as error:  # noqa: BLE001 - a user's schedule may raise anything
+            self._bus.error("schedule", error, job.name)
+            latest = None
+        for state in states:
+            if state.alive:
+                self._runner.watch(job, state.slot)
+            elif latest is None or state.slot >= latest:
+                self._runner.take_over(job, state.slot)
+        self._timers.arm(job, now)
+
+    def _recover_again(self, job: DeclaredJob) -> None:
+        if not job.removed:
+            self.recover(job)
+
+
+def describe(job: DeclaredJob) -> str:
+    """Return the schedule in words, for people who read the store."""
+    try:
+        return str(job.schedule)[:500]
+    except Exception:  # noqa: BLE001 - a user's schedule may raise anything
+        return type(job.schedule).__name__

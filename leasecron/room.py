@@ -1,0 +1,88 @@
+"""How many runs an instance takes on at once, and the slots that wait until it has room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from leasecron.clock import Clock
+from leasecron.jobs import DeclaredJob
+from leasecron.model import Mode, Trigger
+from leasecron.timers import JobTimers, Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A run that this instance would claim."""
+
+    job: DeclaredJob
+    slot: datetime
+    trigger: Trigger
+    mode: Mode = "claim"
+
+    @property
+    def key(self) -> tuple[str, datetime]:
+        """What the run is known by: its job's name and its slot."""
+        return (self.job.name, self.slot)
+
+    def time_left(self, clock: Clock) -> float:
+        """Seconds until the slot is too late to be claimed."""
+        limit = self.job.options.lateness_limit(self.trigger)
+        return self.slot.timestamp() + limit - clock.wall()
+
+
+class Room:
+    """Counts the places that claims on their way and running handlers take.
+
+    A request that finds no place waits, first come first served, until a place is free or its slot
+    is too late. So one web worker never starts 500 threads while the others idle.
+    """
+
+    def __init__(
+        self,
+        places: int,
+        clock: Clock,
+        timers: JobTimers,
+        enter: Callable[[Request], None],
+        too_late: Callable[[Request], None],
+    ) -> None:
+        self._free = places
+        self._clock = clock
+        self._timers = timers
+        self._enter = enter
+        self._too_late = too_late
+        self._waiting: dict[Request, Timer] = {}
+
+    def ask(self, request: Request) -> None:
+        """Let ``request`` enter now or as soon as there is room."""
+        if self.try_enter():
+            self._enter(request)
+        elif request not in self._waiting:
+            left = request.time_left(self._clock)
+            self._waiting[request] = self._timers.after(left, self._give_up, request)
+
+    def try_enter(self) -> bool:
+        """Take a place if there is one."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    def leave(self) -> None:
+        """Give a place back, to the request that has waited longest."""
+        self._free += 1
+        if self._waiting:
+            request = next(iter(self._waiting))
+            self._timers.cancel(self._waiting.pop(request))
+            self._free -= 1
+            self._enter(request)
+
+    def forget(self, job: DeclaredJob | None = None) -> None:
+        """Drop what waits, of ``job`` or of all jobs."""
+        for request in [r for r in self._waiting if job is None or r.job is job]:
+            self._timers.cancel(self._waiting.pop(request))
+
+    def _give_up(self, request: Request) -> None:
+        if self._waiting.pop(request, None) is not None:
+            self._too_late(request)

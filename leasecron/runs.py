@@ -1,0 +1,109 @@
+"""A run that this instance has won: what it is, and how its end is put into words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from leasecron.clock import Clock
+from leasecron.context import AbortSignal, RunContext
+from leasecron.jobs import DeclaredJob
+from leasecron.leases import Lease
+from leasecron.model import Claim, Reason, RunResult, Status, from_seconds
+from leasecron.timers import Timer
+from leasecron.workers import Worker
+
+MAX_ERROR = 8 * 1024
+"""Bytes of an error's text that history keeps."""
+
+
+class LiveRun:
+    """One attempt, from the won claim until its end is recorded and its thread is back.
+
+    ``lease`` is None on a claim-only store.
+    """
+
+    def __init__(
+        self,
+        job: DeclaredJob,
+        claim: Claim,
+        attempt: int,
+        fence: int | None,
+        lease: Lease | None,
+        clock: Clock,
+    ) -> None:
+        self.job = job
+        self.claim = claim
+        self.attempt = attempt
+        self.fence = fence
+        self.lease = lease
+        self.signal = AbortSignal(clock)
+        self.started_at = clock.wall()
+        self.started = clock.monotonic()
+        self.worker: Worker | None = None  # set while the handler's thread is not back
+        self.timeout: Timer | None = None
+        self.exception: BaseException | None = None
+        self.result: RunResult | None = None  # set once it is decided how the run ended
+        self.reason: Reason | None = None  # of an interrupted run
+        self.end_stored = False
+        self.recorded = False
+        self.owned = True  # False once the store has said that the token owns the run no longer
+
+    @property
+    def key(self) -> tuple[str, datetime]:
+        """What the run is known by: its job's name and its slot."""
+        return (self.claim.job, self.claim.slot)
+
+    @property
+    def needs_lease(self) -> bool:
+        """Say whether to keep the lease alive: until the end is stored and the thread is back."""
+        return self.owned and (not self.end_stored or self.worker is not None)
+
+    @property
+    def lateness(self) -> float:
+        """Seconds between the slot and the start."""
+        return max(0.0, self.started_at - self.claim.slot.timestamp())
+
+    def context(self) -> RunContext:
+        """Return what the handler is given."""
+        return RunContext(
+            job=self.claim.job,
+            slot=self.claim.slot,
+            attempt=self.attempt,
+            fence=self.fence,
+            token=self.claim.token,
+            instance=self.claim.instance,
+            trigger=self.claim.trigger,
+            lateness=self.lateness,
+            signal=self.signal,
+        )
+
+    def decide(self, status: Status, wall: float, monotonic: float) -> None:
+        """Settle how the run ended; ``wall`` and ``monotonic`` say when."""
+        self.result = RunResult(
+            job=self.claim.job,
+            slot=self.claim.slot,
+            attempt=self.attempt,
+            fence=self.fence,
+            instance=self.claim.instance,
+            trigger=self.claim.trigger,
+            status=status,
+            started_at=from_seconds(self.started_at),
+            ended_at=from_seconds(wall),
+            duration=max(0.0, monotonic - self.started),
+            error=None if self.exception is None else error_text(self.exception),
+        )
+
+
+def error_text(exception: BaseException) -> str:
+    """Return type and text of an exception, as valid UTF-8 without NUL, of at most 8 KiB.
+
+    Never raises, whatever the exception's own ``__str__`` does.
+    """
+    try:
+        text = str(exception)
+    except BaseException:  # noqa: BLE001 - the text of an error must not become another error
+        text = "(its text cannot be had: str() raised)"
+    name = type(exception).__name__
+    full = f"{name}: {text}" if text else name
+    data = full[:MAX_ERROR].replace("\0", "\ufffd").encode("utf-8", "replace")
+    return data[:MAX_ERROR].decode("utf-8", "ignore")

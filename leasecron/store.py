@@ -1,0 +1,395 @@
+"""The store thread: the only one that calls the backend.
+
+It takes all queued calls, groups them by kind and makes one backend call per kind, so that 10,000
+jobs due at once cost a few transactions and not 10,000. Transient faults are retried here and
+nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from leasecron.backends.base import Backend, LeaseBackend
+from leasecron.clock import Clock, Waker
+from leasecron.errors import BackendUnavailable, SchedulerStateError
+
+logger = logging.getLogger("leasecron")
+
+Kind = Literal[
+    "heartbeat", "finish", "release", "claim", "save_results", "declare", "unfinished", "other"
+]
+
+ORDER: tuple[Kind, ...] = (
+    "heartbeat",
+    "finish",
+    "release",
+    "claim",
+    "save_results",
+    "declare",
+    "unfinished",
+    "other",
+)
+"""What a pass takes first: a lease that runs out costs more than a claim that waits."""
+
+NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release"})
+"""A run that ended must be recorded as ended, whatever the store says at the moment."""
+
+BATCH = 1000
+FIRST_DELAY = 0.05
+LONGEST_DELAY = 1.0
+OPEN_WAIT = 5.0
+REPORT_AGAIN_AFTER = 5.0
+_REST_WAIT = 10.0
+
+Reply = Callable[[Any, float], None]
+"""Takes the answer, or the exception, and the monotonic time read just before the call."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One item for the backend, and whom to tell."""
+
+    kind: Kind
+    item: Any
+    reply: Reply
+    give_up: float | None = None
+    operation: str | None = None
+    tries: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Close:
+    closed: Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
+class _DropClaims:
+    dropped: Callable[[list[Any]], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Rest:
+    resting: Waker
+    resume: Waker
+
+
+class StoreQueue:
+    """Hands calls to the store thread and answers back.
+
+    ``reply`` runs in the store thread and must only hand over. ``on_error`` is told of an outage
+    once per kind of call, with the items that the failed call served.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        on_error: Callable[[str, Sequence[Any], BaseException], None],
+    ) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._on_error = on_error
+        self._waker = clock.waker()
+        self._pending: dict[Kind, deque[Call]] = {kind: deque() for kind in ORDER}
+        self._delayed: list[tuple[float, Call]] = []
+        self._reported: dict[str, float] = {}
+        self._failing: set[str] = set()
+        self._delay = 0.0
+        self._next_pass = 0.0
+        self._outage: BackendUnavailable | None = None
+        self._closing: _Close | None = None
+        self._abandoned = False
+        self._ended = True
+
+    # Any thread
+
+    def start(self, opened: Waker) -> None:
+        """Start the thread and open the store; ``opened`` gets None, or the exception."""
+        self._ended = False
+        self._clock.start_thread(lambda: self._run(opened), "leasecron-store")
+
+    def open(self) -> None:
+        """Start the thread and wait for the store; raise what opening raised.
+
+        Raises :class:`BackendUnavailable` when it takes longer than five seconds.
+        """
+        opened = self._clock.waker()
+        self.start(opened)
+        try:
+            error = opened.get(OPEN_WAIT)
+        except queue.Empty:
+            self._abandoned = True  # whenever it does open, the thread closes it again and ends
+            raise BackendUnavailable(
+                f"{self._backend.description} did not open within {OPEN_WAIT:g} s"
+            ) from None
+        if error is not None:
+            raise error
+
+    def submit(self, kind: Kind, item: Any, reply: Reply, give_up: float | None = None) -> None:
+        """Queue one item; ``give_up`` is the monotonic time after which a fault is the answer."""
+        self._waker.put(Call(kind, item, reply, give_up))
+
+    def submit_other(
+        self,
+        operation: str,
+        function: Callable[[Any], Any],
+        reply: Reply,
+        give_up: float | None = None,
+    ) -> None:
+        """Queue ``function``, which is called with the backend."""
+        self._waker.put(Call("other", function, reply, give_up, operation))
+
+    def ask(self, operation: str, function: Callable[[Any], Any], timeout: float) -> Any:
+        """Call ``function`` with the backend in the store thread and return its answer."""
+        answered = self._clock.waker()
+        give_up = self._clock.monotonic() + timeout
+        self.submit_other(operation, function, lambda value, _: answered.put(value), give_up)
+        try:
+            answer = answered.get(timeout + 1.0)
+        except queue.Empty:
+            raise BackendUnavailable(
+                f"{self._backend.description} did not answer {operation} within {timeout:g} s"
+            ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def drop_claims(self, dropped: Callable[[list[Any]], None]) -> None:
+        """Take back the claims that have not been made; ``dropped`` gets them."""
+        self._waker.put(_DropClaims(dropped))
+
+    @property
+    def ended(self) -> bool:
+        """Say whether the thread has ended, or never began."""
+        return self._ended
+
+    def close(self, closed: Callable[[], None]) -> None:
+        """Close the store once every queued end and result is in it, and end the thread."""
+        self._waker.put(_Close(closed))
+
+    def rest(self) -> Callable[[], None]:
+        """Bring the thread to rest between transactions, its connection closed, before a fork.
+
+        The answer lets it go on in the parent; it opens its connection at its next call.
+        """
+        rest = _Rest(self._clock.waker(), self._clock.waker())
+        self._waker.put(rest)
+        try:
+            if not self._ended:  # asked after the hand-over: the thread looks once more at its end
+                rest.resting.get(_REST_WAIT)
+        except queue.Empty:
+            logger.warning(
+                "the store did not come to rest before a fork: no use of it in the child"
+            )
+
+        def resume() -> None:
+            rest.resume.put(None)
+
+        return resume
+
+    # The store thread
+
+    def _run(self, opened: Waker) -> None:
+        if self._open(opened):
+            while not self._finished():
+                self._receive(self._wait_for())
+                try:
+                    self._pass()
+                except Exception:
+                    # Nothing that a reply or a backend does may end the thread that keeps leases.
+                    logger.exception("the store thread met an error that it does not know")
+            with contextlib.suppress(Exception):
+                self._backend.close()
+        self._ended = True
+        self._refuse_the_rest()
+        if self._closing is not None:
+            self._closing.closed()
+
+    def _open(self, opened: Waker) -> bool:
+        give_up = self._clock.monotonic() + OPEN_WAIT - 1.0
+        while True:
+            try:
+                self._backend.open(self._clock)
+            except BackendUnavailable as error:
+                if self._clock.monotonic() < give_up and not self._abandoned:
+                    self._receive(0.1)
+                    continue
+                opened.put(error)
+                return False
+            except Exception as error:  # noqa: BLE001 - the caller of start() gets it
+                opened.put(error)
+                return False
+            if self._abandoned:
+                self._backend.close()
+                return False
+            opened.put(None)
+            return True
+
+    def _finished(self) -> bool:
+        return self._closing is not None and not (
+            self._delayed
+            or any(self._pending[kind] for kind in ("finish", "release", "save_results"))
+        )
+
+    def _wait_for(self) -> float | None:
+        now = self._clock.monotonic()
+        due = [at for at, _ in self._delayed]
+        if any(self._pending.values()):
+            due.append(self._next_pass)
+        return max(0.0, min(due) - now) if due else None
+
+    def _receive(self, timeout: float | None) -> None:
+        if timeout != 0.0:
+            try:
+                self._take(self._waker.get(timeout))
+            except queue.Empty:
+                return
+        for item in self._waker.drain():
+            self._take(item)
+
+    def _take(self, item: Any) -> None:
+        match item:
+            case Call():
+                self._pending[item.kind].append(item)
+            case _DropClaims():
+                claims = [call.item for call in self._pending["claim"]]
+                self._pending["claim"].clear()
+                item.dropped(claims)
+            case _Close():
+                self._closing = item
+            case _Rest():
+                try:
+                    self._backend.suspend()
+                except Exception:
+                    logger.exception("the store could not be suspended before a fork")
+                item.resting.put(None)
+                item.resume.get()
+
+    def _pass(self) -> None:
+        now = self._clock.monotonic()
+        self._requeue_delayed(now)
+        if now < self._next_pass:
+            return
+        self._give_up(now)
+        for kind in ORDER:
+            pending = self._pending[kind]
+            if not pending:
+                continue
+            self._receive(0.0)  # a fork waits at most for one transaction
+            size = 1 if kind == "other" else BATCH
+            batch = [pending.popleft() for _ in range(min(size, len(pending)))]
+            if batch and not self._attempt(kind, batch):
+                return
+
+    def _requeue_delayed(self, now: float) -> None:
+        for _, call in [entry for entry in self._delayed if entry[0] <= now]:
+            self._pending[call.kind].append(call)
+        self._delayed = [entry for entry in self._delayed if entry[0] > now]
+
+    def _give_up(self, now: float) -> None:
+        if self._outage is None:
+            return
+        for kind, pending in self._pending.items():
+            kept: deque[Call] = deque()
+            for call in pending:
+                if call.give_up is not None and call.give_up <= now:
+                    call.reply(self._outage, now)
+                else:
+                    kept.append(call)
+            self._pending[kind] = kept
+
+    def _attempt(self, kind: Kind, batch: list[Call]) -> bool:
+        """Make one backend call; False ends the pass, since the store is not available."""
+        asked_at = self._clock.monotonic()
+        try:
+            answers = self._call(kind, [call.item for call in batch])
+        except BackendUnavailable as error:
+            self._unavailable(kind, batch, error)
+            return False
+        except Exception as error:  # noqa: BLE001 - any other error belongs to one of the items
+            if len(batch) == 1:
+                self._failed(batch[0], error, asked_at)
+                return True
+            return self._attempt_singly(kind, batch)
+        self._delay, self._outage = 0.0, None
+        self._failing.discard(_operation(batch[0]))
+        for call, answer in zip(batch, answers, strict=True):
+            call.reply(answer, asked_at)
+        return True
+
+    def _attempt_singly(self, kind: Kind, batch: list[Call]) -> bool:
+        for done, call in enumerate(batch, start=1):
+            if not self._attempt(kind, [call]):
+                self._pending[kind].extendleft(reversed(batch[done:]))
+                return False
+        return True
+
+    def _call(self, kind: Kind, items: list[Any]) -> list[Any]:
+        backend = cast("LeaseBackend", self._backend)
+        match kind:
+            case "heartbeat":
+                answers: list[Any] = list(backend.heartbeat(items))
+            case "finish":
+                answers = list(backend.finish(items))
+            case "release":
+                answers = list(backend.release(items))
+            case "claim":
+                answers = list(backend.claim(items))
+            case "declare":
+                answers = list(backend.declare(items))
+            case "save_results":
+                backend.save_results(items)
+                answers = [None] * len(items)
+            case "unfinished":
+                states = backend.unfinished(list(dict.fromkeys(items)))
+                answers = [[state for state in states if state.job == job] for job in items]
+            case "other":
+                answers = [items[0](backend)]
+        if len(answers) != len(items):
+            raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")
+        return answers
+
+    def _unavailable(self, kind: Kind, batch: list[Call], error: BackendUnavailable) -> None:
+        self._pending[kind].extendleft(reversed(batch))
+        self._outage = error
+        self._delay = min(LONGEST_DELAY, max(FIRST_DELAY, self._delay * 2))
+        self._next_pass = self._clock.monotonic() + self._delay
+        self._report(batch, error)
+
+    def _failed(self, call: Call, error: Exception, asked_at: float) -> None:
+        if call.kind not in NEVER_GIVEN_UP:
+            call.reply(error, asked_at)
+            return
+        call.tries += 1
+        delay = min(LONGEST_DELAY, FIRST_DELAY * 2**call.tries)
+        self._delayed.append((self._clock.monotonic() + delay, call))
+        self._report([call], error)
+
+    def _report(self, batch: list[Call], error: Exception) -> None:
+        """Tell of the first failure of an outage; one that flickers is told of every 5 seconds."""
+        operation = _operation(batch[0])
+        now = self._clock.monotonic()
+        last = self._reported.get(operation)
+        if operation in self._failing or (last is not None and now - last < REPORT_AGAIN_AFTER):
+            return
+        self._failing.add(operation)
+        self._reported[operation] = now
+        self._on_error(operation, [call.item for call in batch], error)
+
+    def _refuse_the_rest(self) -> None:
+        error = SchedulerStateError("the scheduler was stopped before the store was asked")
+        self._receive(0.0)
+        for pending in self._pending.values():
+            for call in pending:
+                call.reply(error, 0.0)
+            pending.clear()
+
+
+def _operation(call: Call) -> str:
+    return call.operation or call.kind

@@ -1,0 +1,69 @@
+"""Recording events, and waiting for one."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+
+from leasecron.clock import SystemClock, Waker
+from leasecron.events import Event
+from leasecron.scheduler import Scheduler
+
+
+class EventRecorder:
+    """A listener that keeps every event in ``events``, in order.
+
+    ``EventRecorder(scheduler)`` listens to all events of a scheduler and waits by its clock, so
+    with a :class:`FakeClock` simulated time flows while it waits. Without a scheduler it is a
+    listener to be given to ``scheduler.on("*", recorder)``, and waits in real time.
+    """
+
+    def __init__(self, scheduler: Scheduler | None = None) -> None:
+        self.events: list[Event] = []
+        self._clock = SystemClock() if scheduler is None else scheduler.clock
+        self._waiting: list[Waker] = []
+        self._answered: set[int] = set()
+        self._off: Callable[[], None] | None = None
+        if scheduler is not None:
+            self._off = scheduler.on("*", self)
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        for waker in [*self._waiting]:
+            waker.put(None)
+
+    def of(self, event: str | type[Event]) -> list[Event]:
+        """Return the events of one name, such as ``"success"``, or of one class."""
+        return [seen for seen in [*self.events] if _matches(seen, event)]
+
+    def wait_for(self, event: str | type[Event], timeout: float = 5.0) -> Event:
+        """Return the next event of one name or class, each only once; past ones count.
+
+        Raises TimeoutError after ``timeout`` seconds; its message lists what was seen instead.
+        """
+        deadline = self._clock.monotonic() + timeout
+        waker = self._clock.waker()
+        self._waiting.append(waker)
+        try:
+            while True:
+                for number, seen in enumerate([*self.events]):
+                    if number not in self._answered and _matches(seen, event):
+                        self._answered.add(number)
+                        return seen
+                waker.get(max(0.0, deadline - self._clock.monotonic()))
+        except queue.Empty:
+            raise TimeoutError(
+                f"no {event!r} within {timeout:g} s; seen were"
+                f" {[f'{seen.name} {seen.job}' for seen in self.events]}"
+            ) from None
+        finally:
+            self._waiting.remove(waker)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._off is not None:
+            self._off()
+
+
+def _matches(seen: Event, event: str | type[Event]) -> bool:
+    return seen.name == event if isinstance(event, str) else isinstance(seen, event)

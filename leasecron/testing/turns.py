@@ -1,0 +1,282 @@
+"""Turns: one thread runs at a time, and time flows only while all of them wait.
+
+A seat belongs to one thread. It waits, or has the turn, or is away: its thread blocks outside the
+clock, where nobody can tell when it will return. Whoever gives the turn back picks the next one:
+an away thread that moves again, else a service thread that is ready, else a driver that is ready.
+When there is none and a driver waits, time goes to the earliest deadline.
+
+Readiness is computed when a turn is given and never announced. So a put is one append without a
+lock, good in any thread and in a signal handler. What happens while nobody has the turn is seen by
+the waiting drivers, which look around every few milliseconds of real time.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sized
+
+from leasecron.testing.posture import Pulse, Stack, pulse_of, stack_of
+
+NEVER = 2**63 - 1
+"""The deadline, in microseconds, of one who waits for ever."""
+
+LONGEST_WAIT = 200 * 366 * 86_400 * 1_000_000
+"""No single wait of a driver lets more than this many simulated microseconds pass."""
+
+LOOK = 0.005  # real seconds between two looks of a waiting driver
+PATIENCE = 40  # looks at one and the same stack after which a thread is away
+GRACE = (
+    20  # looks at a deadlock before it is one: a thread unknown to the clock may be about to put
+)
+RETURN = 0.02  # real seconds for a woken thread to move its stack, where that is the only sign
+
+
+class Seat:
+    """One thread's place: what it waits for, and how it was last seen to stand."""
+
+    __slots__ = (
+        "begun",
+        "deadline",
+        "gate",
+        "items",
+        "limit",
+        "pulse",
+        "restless",
+        "samples",
+        "service",
+        "stack",
+        "thread",
+        "waiting",
+    )
+
+    def __init__(self, thread: threading.Thread, *, service: bool) -> None:
+        self.thread = thread
+        self.service = service
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.items: Sized = ()
+        self.deadline = 0
+        self.limit = NEVER
+        self.waiting = service  # with a deadline that has passed: ready for its first turn
+        self.begun = not service  # has it woken up to the turn that it was given?
+        self.samples = 0
+        self.stack: Stack = ()
+        self.pulse: Pulse | None = None
+        self.restless = False
+
+    def enter(self) -> None:
+        """Block until the turn is given; a service thread has nothing to look after meanwhile."""
+        self.gate.acquire()
+        self.begun = True
+
+    def stands_still(self) -> bool:
+        """Take one look; True when the thread has stood at one place for long enough."""
+        if not self.begun:  # only the machine is slow
+            return False
+        stack = stack_of(self.thread)
+        self.samples = self.samples + 1 if stack == self.stack else 0
+        self.stack = stack
+        if self.samples == PATIENCE // 2:
+            self.pulse = pulse_of(self.thread)
+        if self.samples < PATIENCE:
+            return False
+        self.samples = 0
+        pulse = pulse_of(self.thread)
+        if pulse is not None and pulse[0] != "S":  # computes, or waits for the disk: it will return
+            return False
+        # A loop of short sleeps has a pulse without getting anywhere: from now on only its stack
+        # counts.
+        self.restless = pulse != self.pulse
+        self.pulse = pulse
+        return True
+
+    def stirs(self) -> bool:
+        """Whether an away thread has moved since it was found standing still."""
+        if stack_of(self.thread) != self.stack:
+            return True
+        return not self.restless and pulse_of(self.thread) != self.pulse
+
+
+class _Mine(threading.local):
+    """The seat of the calling thread. Unlike a thread's number it is never inherited."""
+
+    seat: Seat | None = None
+
+
+class Turns:
+    """The seats, the turn, and both clocks in whole microseconds."""
+
+    def __init__(self, *, wall: int, monotonic: int, seed: int) -> None:
+        self.wall = wall
+        self.monotonic = monotonic
+        self._order = random.Random(f"turns {seed}")
+        self._lock = threading.Lock()
+        self._mine = _Mine()
+        self._seats: list[Seat] = []
+        self._away: list[Seat] = []
+        self._turn: Seat | None = self._new_driver()
+
+    def has_turn(self) -> bool:
+        """Whether the calling thread is the one that runs."""
+        return self._turn is not None and self._turn is self._mine.seat
+
+    def shift(self, *, wall: int, monotonic: int) -> None:
+        """Move the clocks; nobody gets a turn by this alone."""
+        with self._lock:
+            self.wall += wall
+            self.monotonic += monotonic
+
+    def start(self, target: Callable[[], None], name: str) -> threading.Thread:
+        """Start a service thread, which begins with its first turn."""
+
+        def run() -> None:
+            self._mine.seat = seat
+            seat.enter()
+            try:
+                target()
+            finally:
+                self._leave(seat)
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        seat = Seat(thread, service=True)
+        thread.start()
+        with self._lock:
+            self._seats.append(seat)
+        return thread
+
+    def wait(self, items: Sized, deadline: int) -> None:
+        """Return with the turn, when ``items`` holds one or the deadline has come.
+
+        Raises RuntimeError in a driver that could never be woken.
+        """
+        seat = self._mine.seat or self._new_driver()
+        if seat.waiting:
+            raise RuntimeError(
+                "a signal handler that interrupted a wait in a FakeClock cannot wait"
+            )
+        if self._away and not seat.service and self._away[0].pulse is None:
+            time.sleep(RETURN)
+        try:
+            with self._lock:
+                self._sit(seat, items, deadline)
+            if seat.service:
+                seat.enter()
+            else:
+                self._look_around(seat)
+        except BaseException:
+            self._stand_up(seat)
+            raise
+
+    def _new_driver(self) -> Seat:
+        seat = self._mine.seat = Seat(threading.current_thread(), service=False)
+        with self._lock:
+            self._seats.append(seat)
+        return seat
+
+    def _sit(self, seat: Seat, items: Sized, deadline: int) -> None:
+        if seat in self._away:
+            self._away.remove(seat)
+        seat.items, seat.deadline = items, deadline
+        seat.waiting, seat.begun = True, False
+        if not seat.service:
+            seat.limit = self.monotonic + LONGEST_WAIT
+        if self._turn is seat or self._turn is None:
+            self._pass_on()
+
+    def _look_around(self, seat: Seat) -> None:
+        looks = 0
+        while not seat.gate.acquire(timeout=LOOK):
+            with self._lock:
+                self._look()
+                impasse = self._impasse()
+            looks = looks + 1 if impasse else 0
+            if looks > GRACE:
+                raise RuntimeError(impasse)
+        seat.begun = True
+
+    def _stand_up(self, seat: Seat) -> None:
+        """Let a driver go that leaves its wait with an exception."""
+        with self._lock:
+            seat.waiting, seat.begun = False, True
+            if self._turn is seat:
+                seat.gate.acquire(blocking=False)  # the turn came in the same moment
+            elif self._turn is None:
+                self._turn = seat
+            else:
+                seat.stack = ()  # runs without the turn, and is given it as soon as it is free
+                self._away.append(seat)
+
+    def _leave(self, seat: Seat) -> None:
+        with self._lock:
+            self._drop(seat)
+            if self._turn is seat or self._turn is None:
+                self._pass_on()
+
+    def _drop(self, seat: Seat) -> None:
+        self._seats.remove(seat)
+        if seat in self._away:
+            self._away.remove(seat)
+
+    def _look(self) -> None:
+        """Pass the turn on if nobody has it, or if its owner has died or does not move."""
+        owner = self._turn
+        if owner is None:
+            self._pass_on()
+        elif not owner.thread.is_alive():
+            self._drop(owner)
+            self._pass_on()
+        elif owner.stands_still():
+            self._away.append(owner)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        self._turn = None
+        seat = self._next()
+        while seat is None and self._flow():
+            seat = self._next()
+        self._turn = seat
+        if seat is not None:
+            seat.samples = 0
+            if seat.waiting:
+                seat.waiting = False
+                seat.gate.release()
+
+    def _next(self) -> Seat | None:
+        for seat in tuple(self._away):
+            if not seat.thread.is_alive():
+                self._drop(seat)
+            elif seat.stirs():
+                self._away.remove(seat)
+                return seat
+        now = self.monotonic
+        ready = [s for s in self._seats if s.waiting and (s.items or s.deadline <= now)]
+        ready = [s for s in ready if s.service] or ready
+        if len(ready) > 1:
+            return self._order.choice(ready)
+        return ready[0] if ready else None
+
+    def _flow(self) -> bool:
+        """Let time go to the earliest deadline; False when no driver waits, or it goes too far."""
+        limits = [s.limit for s in self._seats if s.waiting and not s.service]
+        target = self._earliest()
+        if not limits or target > min(limits):
+            return False
+        self.wall += target - self.monotonic
+        self.monotonic = target
+        return True
+
+    def _earliest(self) -> int:
+        return min((s.deadline for s in self._seats if s.waiting), default=NEVER)
+
+    def _impasse(self) -> str | None:
+        """Say why no thread will have a turn again; None while one has or may."""
+        if self._turn is not None:
+            return None
+        names = ", ".join(s.thread.name for s in self._seats if s.waiting)
+        if self._earliest() != NEVER:
+            return f"the wait takes more than 200 simulated years; waiting: {names}"
+        if self._away:
+            return None
+        return f"deadlock: every thread waits in the clock and nothing can wake one: {names}"

@@ -1,0 +1,281 @@
+"""The timers thread: deadlines by two clocks, and the one place where anything is decided.
+
+All state of the scheduler, its runs and its watches belongs to this thread; every other thread only
+hands over by :meth:`JobTimers.post`. It never calls the store and never a handler, so neither a
+locked store nor a hung handler delays a slot or a heartbeat.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from leasecron.clock import MAX_WAIT, Clock
+from leasecron.jobs import DeclaredJob
+from leasecron.model import from_seconds
+from leasecron.schedules import ask_next
+
+logger = logging.getLogger("leasecron")
+
+JUMP = 0.1
+"""Wall and monotonic clock drifting apart by more seconds than this between two reads is a jump."""
+
+ASK_AGAIN = 60.0
+"""A schedule that failed is asked again after this many seconds."""
+
+_DUE_AT_ONCE = 256  # deadlines served before what others handed over is looked at again
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Timer:
+    """A deadline that can be cancelled."""
+
+    __slots__ = ("args", "cancelled", "function", "waiting")
+
+    def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.function = function
+        self.args = args
+        self.cancelled = False
+        self.waiting = True
+
+
+class Deadlines:
+    """A heap of timers. Cancelled ones stay until they are due, or until they are the majority."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._cancelled = 0
+
+    def add(self, due: float, timer: Timer) -> Timer:
+        heapq.heappush(self._heap, (due, next(self._order), timer))
+        return timer
+
+    def cancel(self, timer: Timer) -> None:
+        if timer.waiting and not timer.cancelled:
+            self._cancelled += 1
+        timer.cancelled = True
+        if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if not entry[2].cancelled]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def next_due(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self, now: float, limit: int) -> list[Timer]:
+        """Take up to ``limit`` timers that are due."""
+        due: list[Timer] = []
+        while self._heap and self._heap[0][0] <= now and len(due) < limit:
+            timer = heapq.heappop(self._heap)[2]
+            timer.waiting = False
+            if timer.cancelled:
+                self._cancelled -= 1
+            else:
+                due.append(timer)
+        return due
+
+
+class ArmedSlot:
+    """The slot that a job waits for, and the one after it where that is known already."""
+
+    __slots__ = ("following", "slot", "timer")
+
+    def __init__(self, slot: datetime, following: datetime | None, timer: Timer) -> None:
+        self.slot = slot
+        self.following = following
+        self.timer = timer
+
+
+class JobTimers:
+    """Arms the next slot of every job by the wall clock; other deadlines are monotonic."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        fire: Callable[[DeclaredJob, datetime], None],
+        on_schedule_error: Callable[[DeclaredJob, Exception], None],
+        on_jump: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._fire = fire
+        self._on_schedule_error = on_schedule_error
+        self._on_jump = on_jump
+        self._waker = clock.waker()
+        self._slots = Deadlines()
+        self._delays = Deadlines()
+        self._armed: dict[DeclaredJob, ArmedSlot] = {}
+        wall, monotonic = self._read_clocks()
+        self._offset = wall - monotonic
+        self._arming = True
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    # Any thread
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = self._clock.start_thread(self._run, "leasecron-timers")
+
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Have ``function`` called in the timers thread."""
+        self._waker.put((function, args))
+
+    def next_slot(self, job: DeclaredJob) -> datetime | None:
+        """Return the slot that ``job`` is armed for."""
+        armed = self._armed.get(job)
+        return armed.slot if armed else None
+
+    # The timers thread
+
+    def arm(self, job: DeclaredJob, now: datetime | None = None) -> None:
+        """Step 1: wait for the first slot after both ``now`` and the slot that was armed before."""
+        if not self._arming:
+            return
+        now = now or self.now()
+        armed = self._armed.get(job)
+        try:
+            if armed is None:
+                slot = ask_next(job.schedule, now)
+            elif armed.following is not None and armed.following > now:
+                slot = armed.following
+            else:
+                slot = ask_next(job.schedule, max(now, armed.slot))
+            following = slot and ask_next(job.schedule, slot)
+        except Exception as error:  # noqa: BLE001 - a user's schedule may raise anything
+            self._on_schedule_error(job, error)
+            self.after(ASK_AGAIN, self._arm_again, job)
+            return
+        if slot is None:
+            self.disarm(job)
+            return
+        self._arm_at(job, slot, following)
+
+    def arm_same(self, job: DeclaredJob, slot: datetime) -> None:
+        """Wait for ``slot`` itself: the clock says that it has not come yet."""
+        armed = self._armed.get(job)
+        self._arm_at(job, slot, armed.following if armed else None)
+
+    def disarm(self, job: DeclaredJob) -> None:
+        """Stop waiting for the job's slots."""
+        armed = self._armed.pop(job, None)
+        if armed is not None:
+            self._slots.cancel(armed.timer)
+
+    def stop_arming(self) -> None:
+        """Wait for no slot any more, whoever asks for it."""
+        self._arming = False
+        for job in [*self._armed]:
+            self.disarm(job)
+
+    def resume_arming(self) -> None:
+        """Let jobs be armed again."""
+        self._arming = True
+
+    def after(self, delay: float, function: Callable[..., object], *args: Any) -> Timer:
+        """Call ``function`` in this thread in ``delay`` seconds of the monotonic clock."""
+        return self._delays.add(self._clock.monotonic() + delay, Timer(function, args))
+
+    def at(self, due: float, function: Callable[..., object], *args: Any) -> Timer:
+        """Call ``function`` in this thread at a monotonic time."""
+        return self._delays.add(due, Timer(function, args))
+
+    def cancel(self, timer: Timer) -> None:
+        """Forget a timer of ``after`` or ``at`` that has not run."""
+        self._delays.cancel(timer)
+
+    def end(self) -> None:
+        """Let the thread end after what it does now."""
+        self._ended = True
+
+    def now(self) -> datetime:
+        """Return the wall clock as an instant."""
+        return from_seconds(self._clock.wall())
+
+    def _arm_at(self, job: DeclaredJob, slot: datetime, following: datetime | None) -> None:
+        before = self._armed.get(job)
+        if before is not None:
+            self._slots.cancel(before.timer)
+        gap = (following - slot).total_seconds() if following is not None else None
+        jitter = self._clock.random.random() * job.options.jitter_for(gap)
+        due = (slot - _EPOCH) / timedelta(seconds=1) + jitter
+        timer = self._slots.add(due, Timer(self._fire, (job, slot)))
+        self._armed[job] = ArmedSlot(slot, following, timer)
+
+    def _arm_again(self, job: DeclaredJob) -> None:
+        if not job.removed:
+            self.arm(job)
+
+    def _run(self) -> None:
+        while not self._ended:
+            try:
+                self._turn()
+            except Exception:
+                # A defect in one callback must not end the thread that all jobs depend on.
+                logger.exception("the timers thread met an error that it does not know")
+        # Whoever handed something over while the thread ended is waiting for an answer.
+        for function, args in self._waker.drain():
+            self._guarded(function, args)
+
+    def _turn(self) -> None:
+        for function, args in self._receive():
+            self._guarded(function, args)
+        wall, monotonic = self._read_clocks()
+        self._notice_jump(wall - monotonic)
+        due = self._delays.pop(monotonic, _DUE_AT_ONCE)
+        due += self._slots.pop(wall, _DUE_AT_ONCE)
+        for timer in due:
+            if not timer.cancelled:
+                self._guarded(timer.function, timer.args)
+
+    def _guarded(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        try:
+            function(*args)
+        except Exception:
+            logger.exception("a step of the scheduler failed: %r", function)
+
+    def _receive(self) -> list[Any]:
+        wait = min(
+            MAX_WAIT,
+            _left(self._delays.next_due(), self._clock.monotonic()),
+            _left(self._slots.next_due(), self._clock.wall()),
+        )
+        first = []
+        if wait > 0:
+            try:
+                first = [self._waker.get(wait)]
+            except queue.Empty:
+                return []
+        return first + self._waker.drain()
+
+    def _read_clocks(self) -> tuple[float, float]:
+        """Read both clocks as of one moment: a pause between the reads is no jump."""
+        while True:
+            before = self._clock.monotonic()
+            wall = self._clock.wall()
+            after = self._clock.monotonic()
+            if after - before < JUMP / 2:
+                return wall, after
+
+    def _notice_jump(self, offset: float) -> None:
+        moved, self._offset = offset - self._offset, offset
+        if abs(moved) <= JUMP:
+            return
+        logger.warning("the wall clock jumped by %+.1f s", moved)
+        if moved < 0:
+            now = self.now()
+            for job, armed in [*self._armed.items()]:
+                if armed.slot > now:  # one that is due and not fired yet stays armed
+                    self.disarm(job)
+                    self.arm(job, now)
+        self._on_jump()
+
+
+def _left(due: float | None, now: float) -> float:
+    return MAX_WAIT if due is None else max(0.0, due - now)
