@@ -94,7 +94,8 @@ class SystemClock:
     """The clocks of this machine."""
 
     def __init__(self) -> None:
-        self.random = random.Random()
+        # Without a state that forked processes would share: instances shall not act in step.
+        self.random: random.Random = random.SystemRandom()
         self._boot: tuple[int, str | None] = (0, None)
 
     wall = staticmethod(time.time)

@@ -41,7 +41,9 @@ class Engine:
         self.started = False
         self.stop_asked = False
         self.closed = False
+        self._clock = clock
         self._bus = bus
+        self._end_events: Callable[[Callable[[], None]], None] = _not_started
         self._stopping = False
         self._closing = False
         self._waiting: list[Waker] = []
@@ -60,18 +62,21 @@ class Engine:
     def start(self, jobs: Iterable[DeclaredJob]) -> None:
         """Open the store and start the threads; raises what opening the store raised."""
         self.store.open()
-        try:
-            self._bus.start()
-            self.timers.start()
-        except RuntimeError:
-            self.closed = True
-            self._bus.stop(_nothing)
-            self.store.close(_nothing)
-            raise
+        self._end_events = self._bus.start()
+        self.timers.start()
         for job in jobs:
             self.add(job)
         self.timers.post(self._prune)
         self.started = True
+
+    def abandon(self) -> None:
+        """Take down what a ``start`` that raised has left behind."""
+        if self.timers.started:
+            self.stop(self._clock.waker())
+        else:
+            self.closed = True
+            self._end_events(_nothing)
+            self.store.close(_nothing)
 
     def add(self, job: DeclaredJob) -> None:
         """Recover and arm a job."""
@@ -128,6 +133,7 @@ class Engine:
             resumed.put("closing")
             return
         self._stopping = self.stop_asked = False
+        _tell(self._waiting, "resumed")  # a stop() that waits for ever must not wait for this
         self._waiting.clear()
         self.timers.resume_arming()
         self.runner.resume()
@@ -145,7 +151,7 @@ class Engine:
         self.closed = True
         waiting = [*self._waiting]
         _tell(waiting, "closed")
-        self._bus.stop(lambda: _tell(waiting, "drained"))
+        self._end_events(lambda: _tell(waiting, "drained"))
         self.timers.end()
 
     def _prune(self) -> None:
@@ -169,12 +175,17 @@ class Engine:
 
     def _store_failed(self, operation: str, items: object, error: BaseException) -> None:
         only = items[0] if isinstance(items, list) and len(items) == 1 else None
-        self._bus.error(operation, error, getattr(only, "job", None), getattr(only, "slot", None))
+        job = only if isinstance(only, str) else getattr(only, "job", None)
+        self._bus.error(operation, error, job, getattr(only, "slot", None))
 
 
 def _tell(wakers: list[Waker], word: str) -> None:
     for waker in wakers:
         waker.put(word)
+
+
+def _not_started(_ended: Callable[[], None]) -> None:
+    """There is no events thread to be ended."""
 
 
 def _nothing() -> None:

@@ -109,26 +109,36 @@ Event = RunStarted | RunSucceeded | RunFailed | RunInterrupted | RunSkipped | St
 Listener = Callable[[Any], object]
 
 
+def check_event(event: object) -> None:
+    """Raise :class:`ConfigurationError` for what is neither the name of an event nor ``*``."""
+    if event != "*" and event not in EVENT_NAMES:
+        raise ConfigurationError(
+            f"unknown event {event!r}; right are {', '.join(EVENT_NAMES)} and '*'"
+        )
+
+
 class EventBus:
     """Calls listeners in one thread of its own, in order, each guarded.
 
     ``emit`` only hands over, so a slow listener delays other listeners and nothing else.
     """
 
-    def __init__(self, clock: Clock, instance: str, first: Listener) -> None:
+    def __init__(self, clock: Clock, instance: Callable[[], str], first: Listener) -> None:
         self._clock = clock
-        self.instance = instance
+        self._instance = instance
         self._first = first  # hears every event before the users' listeners: the log
         self._listeners: tuple[tuple[str, Listener], ...] = ()
         self._waker: Waker = clock.waker()
         self._thread: threading.Thread | None = None
 
+    @property
+    def instance(self) -> str:
+        """The name of this process in events and claims; a forked one has its own."""
+        return self._instance()
+
     def on(self, event: str, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` for every ``event`` (or ``*``); the answer ends that."""
-        if event != "*" and event not in EVENT_NAMES:
-            raise ConfigurationError(
-                f"unknown event {event!r}; right are {', '.join(EVENT_NAMES)} and '*'"
-            )
+        check_event(event)
         if not callable(listener):
             raise ConfigurationError(f"the listener for {event!r} is not callable: {listener!r}")
         entry = (event, listener)
@@ -179,20 +189,20 @@ class EventBus:
         """Return the wall clock as an instant."""
         return from_seconds(self._clock.wall())
 
-    def start(self) -> None:
-        """Start the thread."""
+    def start(self) -> Callable[[Callable[[], None]], None]:
+        """Start the thread; what is emitted from now on is told in it.
+
+        The answer ends this very thread, and no later one, after what it was to tell so far; then
+        it calls the function that it was given.
+        """
         self._waker = waker = self._clock.waker()
         self._thread = self._clock.start_thread(lambda: self._run(waker), "leasecron-events")
+        return waker.put
 
-    def stop(self, drained: Callable[[], None]) -> None:
-        """End the thread after what was emitted so far, and then call ``drained``."""
-        self._waker.put(drained)
-
-    def forget_parent(self, instance: str) -> None:
-        """In a forked child: there is no thread, and the process has a name of its own."""
+    def forget_parent(self) -> None:
+        """In a forked child: there is no thread."""
         self._waker = self._clock.waker()
         self._thread = None
-        self.instance = instance
 
     def in_thread(self) -> bool:
         """Say whether the caller is a listener."""

@@ -12,8 +12,11 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from leasecron.errors import SchedulerStateError
 
 logger = logging.getLogger("leasecron")
 
@@ -33,8 +36,8 @@ class Member(Protocol):
     def stop_firing(self) -> None:
         """Begin no new run."""
 
-    def stop_at_exit(self, timeout: float) -> None:
-        """Stop because the interpreter ends."""
+    def stop_at_exit(self) -> Callable[[float], None]:
+        """Begin to stop because the interpreter ends; the answer waits up to so many seconds."""
 
 
 _members: dict[int, Member] = {}
@@ -89,32 +92,64 @@ def _main_ended() -> None:
 
 
 def _at_exit() -> None:
-    for member in [*_members.values()]:
-        member.stop_at_exit(EXIT_WAIT)
+    give_up = time.monotonic() + EXIT_WAIT
+    # All are told before one is waited for.
+    for wait in [member.stop_at_exit() for member in [*_members.values()]]:
+        wait(max(0.0, give_up - time.monotonic()))
 
 
 def leave_to_uwsgi_workers(start: Callable[[], None]) -> bool:
     """In uWSGI's master, have ``start`` called in each worker and mule instead of here.
 
     A connection that is open when uWSGI forks poisons SQLite in the workers, and a running thread
-    can leave them without an answer to any request. False where this is no uWSGI master.
+    can leave them without an answer to any request. False where this is no uWSGI master. Raises
+    :class:`SchedulerStateError` in an interpreter whose hook uWSGI does not call.
     """
     uwsgi = _uwsgi()
     if uwsgi is None or uwsgi.worker_id() != 0 or uwsgi.mule_id() != 0:
         return False
-    previous: Callable[[], None] | None = getattr(uwsgi, "post_fork_hook", None)
+    if not _in_main_interpreter():
+        raise SchedulerStateError(
+            "this application is loaded into an interpreter of its own before uWSGI forks, where"
+            " no scheduler can be started later; set single-interpreter = true"
+        )
+    before = _hooks(uwsgi)
 
     def post_fork_hook() -> None:
-        if previous is not None:
-            previous()
-        if uwsgi.worker_id() or uwsgi.mule_id():
-            try:
-                start()
-            except Exception:
-                logger.exception("the scheduler could not be started in a uWSGI worker")
+        try:
+            for hook in before:
+                hook()
+        finally:
+            _start_in_worker(uwsgi, start)
 
     uwsgi.post_fork_hook = post_fork_hook
     return True
+
+
+def _start_in_worker(uwsgi: Any, start: Callable[[], None]) -> None:
+    if uwsgi.worker_id() or uwsgi.mule_id():
+        try:
+            start()
+        except Exception:
+            logger.exception("the scheduler could not be started in a uWSGI worker")
+
+
+def _hooks(uwsgi: Any) -> list[Callable[[], None]]:
+    """Return what uWSGI would call after a fork without us.
+
+    uwsgidecorators sets the same hook, and ``spooler``, when it is imported: it would replace ours
+    later, so it is imported now; and what the application has set is kept.
+    """
+    hook = getattr(uwsgi, "post_fork_hook", None)
+    spooler = getattr(uwsgi, "spooler", None)
+    try:
+        import uwsgidecorators  # noqa: F401, PLC0415 - exists inside uWSGI only
+    except Exception:  # it refuses to be imported without a master
+        logger.debug("uwsgidecorators cannot be imported", exc_info=True)
+    if spooler is not None:
+        uwsgi.spooler = spooler
+    decorated = getattr(uwsgi, "post_fork_hook", None)
+    return [one for one in dict.fromkeys((hook, decorated)) if one is not None]
 
 
 def _uwsgi() -> Any:
@@ -122,11 +157,15 @@ def _uwsgi() -> Any:
         import uwsgi  # noqa: PLC0415 - exists inside uWSGI only
     except ImportError:
         return None
-    if not hasattr(uwsgi, "worker_id"):
-        return None
-    try:
-        # It sets the same hook when it is imported; later it would replace ours.
-        import uwsgidecorators  # noqa: F401, PLC0415
-    except Exception:
-        logger.debug("uwsgidecorators cannot be imported", exc_info=True)
-    return uwsgi
+    return uwsgi if hasattr(uwsgi, "worker_id") else None
+
+
+def _in_main_interpreter() -> bool:
+    """Say whether this is no sub-interpreter, such as uWSGI makes for a second application."""
+    import ctypes  # noqa: PLC0415 - only uWSGI's master pays for it
+
+    api = ctypes.pythonapi
+    api.PyInterpreterState_Get.restype = ctypes.c_void_p
+    api.PyInterpreterState_GetID.argtypes = [ctypes.c_void_p]
+    api.PyInterpreterState_GetID.restype = ctypes.c_int64
+    return bool(api.PyInterpreterState_GetID(api.PyInterpreterState_Get()) == 0)

@@ -56,6 +56,7 @@ class LeaseRunner:
         self._claiming: set[Key] = set()
         self._stopping = False
         self._heartbeats_failing = False
+        self._checks_failing = False
         self._warned_of_clock = False
 
     def run(self, job: DeclaredJob, slot: datetime, trigger: Trigger = "scheduled") -> None:
@@ -153,10 +154,13 @@ class LeaseRunner:
         self._claiming.discard(request.key)
         if isinstance(answer, BaseException):
             self._claim_failed(request, answer)
-        elif answer.outcome == "won":
-            self._won(request, claim, answer, asked_at)
         else:
-            self._not_won(request, answer)
+            if request.mode == "takeover":
+                self._checks_failing = False
+            if answer.outcome == "won":
+                self._won(request, claim, answer, asked_at)
+            else:
+                self._not_won(request, answer)
         if self._stopping:
             self._on_idle()
 
@@ -245,7 +249,10 @@ class LeaseRunner:
         self._room.leave()
         if self._stopping or request.job.removed:
             return
-        if request.mode == "claim":
+        # Failing checks are one error for an outage; of a store that is away its thread has told.
+        told = self._checks_failing or isinstance(error, BackendUnavailable)
+        self._checks_failing = True
+        if request.mode == "claim" or not told:
             self._bus.error("claim", error, request.job.name, request.slot)
         # The store may have taken the claim and failed to say so: a backup will find that out.
         self.watch(request.job, request.slot)

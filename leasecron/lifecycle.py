@@ -6,6 +6,7 @@ all of this works in a signal handler that interrupted any line of it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -40,7 +41,6 @@ class Lifecycle:
         jobs: dict[str, DeclaredJob],
         new_engine: Callable[[], Engine],
         restart_after_fork: Callable[[], None] | None,
-        rename: Callable[[], str],
     ) -> None:
         self._backend = backend
         self._clock = clock
@@ -48,7 +48,6 @@ class Lifecycle:
         self._jobs = jobs
         self._new_engine = new_engine
         self._restart_after_fork = restart_after_fork
-        self._rename = rename
         self._engine: Engine | None = None
         self._queues: set[StoreQueue] = set()
         self._starting = threading.Lock()
@@ -90,8 +89,9 @@ class Lifecycle:
         """Call ``function`` with the backend in a store thread, one of its own when not running."""
         self._refuse_inherited()
         engine = self.engine
-        if engine is not None and engine.started and not engine.store.ended:
-            return engine.store.ask(operation, function, _ASK_WAIT)
+        if engine is not None and engine.started:
+            with contextlib.suppress(SchedulerStateError):  # it was stopped in this moment
+                return engine.store.ask(operation, function, _ASK_WAIT)
         store = StoreQueue(self._backend, self._clock, lambda *_: None)
         self._note_queue(store)
         try:
@@ -117,7 +117,9 @@ class Lifecycle:
             self._note_queue(engine.store)
             engine.start([*self._jobs.values()])
         except BaseException:
-            self._engine = None
+            if self._engine is not None:
+                self._engine.abandon()
+                self._engine = None
             self._forget_ended_queues()
             raise
         finally:
@@ -140,14 +142,17 @@ class Lifecycle:
             return True
         started = engine.started
         engine.stop(waker)
-        if not engine.closed:
-            if not started or engine.called_from_inside():
-                return False
-            try:
-                if waker.get(timeout) == "closed":
-                    waker.get(_DRAIN_WAIT)  # a listener may hang; then only it is still at work
-            except queue.Empty:
-                pass
+        if not engine.closed and (not started or engine.called_from_inside()):
+            return False
+        return self._wait_until_closed(engine, waker, timeout)
+
+    def _wait_until_closed(self, engine: Engine, waker: Waker, timeout: float | None) -> bool:
+        give_up = None if timeout is None else self._clock.monotonic() + timeout
+        with contextlib.suppress(queue.Empty):
+            if not engine.closed and waker.get(timeout) == "closed":
+                # What was emitted is also told. A listener may hang; then only it is still at work.
+                left = _DRAIN_WAIT if give_up is None else give_up - self._clock.monotonic()
+                waker.get(min(_DRAIN_WAIT, max(0.0, left)))
         if engine.closed:
             self._forget_ended_queues()
         return engine.closed
@@ -165,7 +170,7 @@ class Lifecycle:
 
     def _refuse_inherited(self) -> None:
         engine = self._engine
-        if engine is not None and engine.pid != os.getpid():
+        if engine is not None and engine.pid != os.getpid() and not engine.closed:
             raise SchedulerStateError(
                 "this process was forked, without Python's fork hooks, from one whose scheduler was"
                 " running, and cannot use its store; start the scheduler after the fork (uWSGI:"
@@ -187,7 +192,9 @@ class Lifecycle:
         self._forget_ended_queues()
 
     def _forget_ended_queues(self) -> None:
-        self._queues = {store for store in [*self._queues] if not store.ended}
+        for store in [*self._queues]:
+            if store.ended:
+                self._queues.discard(store)
         if not self._queues:
             forks.unregister(self)
 
@@ -205,7 +212,7 @@ class Lifecycle:
         self._queues = set()
         self._starting = threading.Lock()
         self._backend.forget()
-        self._bus.forget_parent(self._rename())
+        self._bus.forget_parent()
         return self._after_fork if ran else _nothing
 
     def stop_firing(self) -> None:
@@ -214,9 +221,18 @@ class Lifecycle:
         if engine is not None:
             engine.stop_firing()
 
-    def stop_at_exit(self, timeout: float) -> None:
-        """Stop as far as that can be had before the interpreter ends."""
-        self.stop(self._clock.waker(), timeout)
+    def stop_at_exit(self) -> Callable[[float], None]:
+        """Begin to stop because the interpreter ends; the answer waits for it."""
+        engine = self.engine
+        if engine is None or not engine.started:
+            return _do_not_wait
+        waker = self._clock.waker()
+        engine.stop(waker)
+
+        def wait(timeout: float) -> None:
+            self._wait_until_closed(engine, waker, timeout)
+
+        return wait
 
     def _after_fork(self) -> None:
         if self._restart_after_fork is None:
@@ -229,6 +245,10 @@ class Lifecycle:
             self._restart_after_fork()
         except Exception:
             logger.exception("the scheduler could not be restarted after a fork")
+
+
+def _do_not_wait(_timeout: float) -> None:
+    """Nothing is alive that could be waited for."""
 
 
 def _nothing() -> None:

@@ -37,19 +37,13 @@ class Recovery:
         self._bus = bus
         self._runner = runner
         self._first_seen: dict[DeclaredJob, datetime] = {}
+        self._asked: set[DeclaredJob] = set()
 
     def recover(self, job: DeclaredJob) -> None:
         """Ask the store which runs of ``job`` are unfinished; the answer leads to the rest."""
-        self._store.submit(
-            "declare",
-            Declaration(job.name, describe(job)),
-            lambda answer, _: self._timers.post(self._declared, job, answer),
-        )
-        self._store.submit(
-            "unfinished",
-            job.name,
-            lambda answer, _: self._timers.post(self._recovered, job, answer),
-        )
+        if job not in self._asked:  # else it was, before a stop() that was taken back
+            self._asked.add(job)
+            self._ask(job)
 
     def catch_up(self, job: DeclaredJob, slot: datetime | None, now: datetime) -> None:
         """Claim ``slot``, the latest one, after a random jitter if it was due recently enough."""
@@ -63,11 +57,35 @@ class Recovery:
         jitter = self._clock.random.random() * options.jitter_for(gap)
         self._timers.after(jitter, self._runner.run, job, slot, "catch-up")
 
+    def catch_up_latest(self, job: DeclaredJob, now: datetime, *, after: datetime) -> None:
+        """Catch up the latest slot, if it is newer than ``after``, which was found to be late."""
+        try:
+            latest = ask_latest(job.schedule, now)
+            if latest is not None and latest > after:
+                self.catch_up(job, latest, now)
+        except Exception as error:  # noqa: BLE001 - a user's schedule may raise anything
+            self._bus.error("schedule", error, job.name)
+
     def forget(self, job: DeclaredJob) -> None:
         """Forget what is known of a removed job."""
+        self._asked.discard(job)
         self._first_seen.pop(job, None)
 
+    def _ask(self, job: DeclaredJob) -> None:
+        self._store.submit(
+            "declare",
+            Declaration(job.name, describe(job)),
+            lambda answer, _: self._timers.post(self._declared, job, answer),
+        )
+        self._store.submit(
+            "unfinished",
+            job.name,
+            lambda answer, _: self._timers.post(self._recovered, job, answer),
+        )
+
     def _declared(self, job: DeclaredJob, first_seen: datetime | BaseException) -> None:
+        if job.removed:
+            return
         if isinstance(first_seen, BaseException):
             # Without the answer the job counts as new, and nothing is caught up for it.
             self._bus.error("declare", first_seen, job.name)
@@ -79,8 +97,9 @@ class Recovery:
             return
         if isinstance(states, BaseException):
             self._bus.error("unfinished", states, job.name)
-            self._timers.after(TRY_AGAIN, self._recover_again, job)
+            self._timers.after(TRY_AGAIN, self._ask_again, job)
             return
+        self._asked.discard(job)
         now = self._timers.now()
         try:
             latest = ask_latest(job.schedule, now)
@@ -96,9 +115,9 @@ class Recovery:
                 self._runner.take_over(job, state.slot)
         self._timers.arm(job, now)
 
-    def _recover_again(self, job: DeclaredJob) -> None:
+    def _ask_again(self, job: DeclaredJob) -> None:
         if not job.removed:
-            self.recover(job)
+            self._ask(job)
 
 
 def describe(job: DeclaredJob) -> str:

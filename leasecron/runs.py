@@ -100,7 +100,7 @@ def error_text(exception: BaseException) -> str:
     Never raises, whatever the exception's own ``__str__`` does.
     """
     try:
-        text = str(exception)
+        text = str.__str__(str(exception))  # a subclass of str could do whatever it likes below
     except BaseException:  # noqa: BLE001 - the text of an error must not become another error
         text = "(its text cannot be had: str() raised)"
     name = type(exception).__name__

@@ -27,13 +27,13 @@ from leasecron.events import (
     RunStarted,
     RunSucceeded,
     StoreFailed,
+    check_event,
 )
 from leasecron.jobs import DeclaredJob, check_name
 from leasecron.lifecycle import Lifecycle
 from leasecron.logs import EventLog
 from leasecron.model import RunResult, from_seconds
 from leasecron.options import JobOptions
-from leasecron.schedules import ask_latest
 
 logger = logging.getLogger("leasecron")
 
@@ -71,7 +71,7 @@ class Scheduler(Declarations):
         _check_arguments(instance, defaults, max_running, after_fork)
         backend = backend_for(store)
         clock = clock or SystemClock()
-        bus = EventBus(clock, instance or _instance_name(), EventLog(clock))
+        bus = EventBus(clock, _namer(instance), EventLog(clock))
         jobs: dict[str, DeclaredJob] = {}
         lifecycle = Lifecycle(
             backend,
@@ -80,7 +80,6 @@ class Scheduler(Declarations):
             jobs,
             new_engine=lambda: Engine(backend, clock, bus, max_running, self.fire),
             restart_after_fork=self.start if after_fork == "restart" else None,
-            rename=lambda: instance or _instance_name(),
         )
         super().__init__(clock, defaults or JobOptions(), tz, jobs, lifecycle)
         self._bus = bus
@@ -113,6 +112,7 @@ class Scheduler(Declarations):
         Returns a function that ends that, or a decorator where no listener is given. Listeners are
         called in a thread of their own, in order; one that raises is logged and disturbs nothing.
         """
+        check_event(event)
         if listener is not None:
             return self._bus.on(event, listener)
 
@@ -234,9 +234,7 @@ class Scheduler(Declarations):
             engine.runner.run(job, slot)
             return
         self._bus.skip(job.name, slot, "late")
-        latest = ask_latest(job.schedule, now)
-        if latest is not None and latest > slot:
-            engine.recovery.catch_up(job, latest, now)
+        engine.recovery.catch_up_latest(job, now, after=slot)
 
     def _start_in_worker(self) -> None:
         if self._left_to_workers:
@@ -244,10 +242,14 @@ class Scheduler(Declarations):
             self._lifecycle.start()
 
 
-def _instance_name() -> str:
+def _namer(instance: str | None) -> Callable[[], str]:
+    if instance is not None:
+        return lambda: instance
     # Not by the socket and secrets modules: importing them costs more than all of this package.
     host = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")
-    return f"{host}-{os.getpid()}-{os.urandom(2).hex()}"
+    tail = os.urandom(2).hex()
+    # Asked each time: a server may fork a scheduler that is not started yet into many instances.
+    return lambda: f"{host}-{os.getpid()}-{tail}"
 
 
 def _check_timeout(timeout: object) -> None:

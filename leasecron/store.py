@@ -60,6 +60,7 @@ class Call:
     reply: Reply
     give_up: float | None = None
     operation: str | None = None
+    awaited: bool = False
     tries: int = 0
 
 
@@ -105,14 +106,19 @@ class StoreQueue:
         self._outage: BackendUnavailable | None = None
         self._closing: _Close | None = None
         self._abandoned = False
-        self._ended = True
+        self._started = False
+        self._ended = False
 
     # Any thread
 
     def start(self, opened: Waker) -> None:
         """Start the thread and open the store; ``opened`` gets None, or the exception."""
-        self._ended = False
-        self._clock.start_thread(lambda: self._run(opened), "leasecron-store")
+        self._started = True
+        try:
+            self._clock.start_thread(lambda: self._run(opened), "leasecron-store")
+        except BaseException:
+            self._ended = True
+            raise
 
     def open(self) -> None:
         """Start the thread and wait for the store; raise what opening raised.
@@ -135,21 +141,24 @@ class StoreQueue:
         """Queue one item; ``give_up`` is the monotonic time after which a fault is the answer."""
         self._waker.put(Call(kind, item, reply, give_up))
 
-    def submit_other(
-        self,
-        operation: str,
-        function: Callable[[Any], Any],
-        reply: Reply,
-        give_up: float | None = None,
-    ) -> None:
+    def submit_other(self, operation: str, function: Callable[[Any], Any], reply: Reply) -> None:
         """Queue ``function``, which is called with the backend."""
-        self._waker.put(Call("other", function, reply, give_up, operation))
+        self._waker.put(Call("other", function, reply, operation=operation))
 
     def ask(self, operation: str, function: Callable[[Any], Any], timeout: float) -> Any:
-        """Call ``function`` with the backend in the store thread and return its answer."""
+        """Call ``function`` with the backend in the store thread and return its answer.
+
+        Raises what it raised, and :class:`SchedulerStateError` if the thread ended before.
+        """
         answered = self._clock.waker()
         give_up = self._clock.monotonic() + timeout
-        self.submit_other(operation, function, lambda value, _: answered.put(value), give_up)
+
+        def reply(answer: Any, _asked_at: float) -> None:
+            answered.put(answer)
+
+        self._waker.put(Call("other", function, reply, give_up, operation, awaited=True))
+        if self._ended:  # asked after the hand-over: the thread looks once more at its end
+            raise _stopped()
         try:
             answer = answered.get(timeout + 1.0)
         except queue.Empty:
@@ -166,7 +175,7 @@ class StoreQueue:
 
     @property
     def ended(self) -> bool:
-        """Say whether the thread has ended, or never began."""
+        """Say whether the thread has ended, or could not be started."""
         return self._ended
 
     def close(self, closed: Callable[[], None]) -> None:
@@ -181,7 +190,9 @@ class StoreQueue:
         rest = _Rest(self._clock.waker(), self._clock.waker())
         self._waker.put(rest)
         try:
-            if not self._ended:  # asked after the hand-over: the thread looks once more at its end
+            if (
+                self._started and not self._ended
+            ):  # asked after the hand-over: the thread looks once more at its end
                 rest.resting.get(_REST_WAIT)
         except queue.Empty:
             logger.warning(
@@ -298,7 +309,8 @@ class StoreQueue:
         for kind, pending in self._pending.items():
             kept: deque[Call] = deque()
             for call in pending:
-                if call.give_up is not None and call.give_up <= now:
+                # A call that has met no outage is made: the one noted here may be over by now.
+                if call.tries and call.give_up is not None and call.give_up <= now:
                     call.reply(self._outage, now)
                 else:
                     kept.append(call)
@@ -357,6 +369,9 @@ class StoreQueue:
 
     def _unavailable(self, kind: Kind, batch: list[Call], error: BackendUnavailable) -> None:
         self._pending[kind].extendleft(reversed(batch))
+        for pending in self._pending.values():
+            for call in pending:
+                call.tries += 1
         self._outage = error
         self._delay = min(LONGEST_DELAY, max(FIRST_DELAY, self._delay * 2))
         self._next_pass = self._clock.monotonic() + self._delay
@@ -367,7 +382,7 @@ class StoreQueue:
             call.reply(error, asked_at)
             return
         call.tries += 1
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2**call.tries)
+        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(call.tries, 10))
         self._delayed.append((self._clock.monotonic() + delay, call))
         self._report([call], error)
 
@@ -383,12 +398,16 @@ class StoreQueue:
         self._on_error(operation, [call.item for call in batch], error)
 
     def _refuse_the_rest(self) -> None:
-        error = SchedulerStateError("the scheduler was stopped before the store was asked")
         self._receive(0.0)
         for pending in self._pending.values():
             for call in pending:
-                call.reply(error, 0.0)
+                if call.awaited:
+                    call.reply(_stopped(), 0.0)
             pending.clear()
+
+
+def _stopped() -> SchedulerStateError:
+    return SchedulerStateError("the scheduler was stopped before the store was asked")
 
 
 def _operation(call: Call) -> str:

@@ -111,8 +111,9 @@ class JobTimers:
         self._slots = Deadlines()
         self._delays = Deadlines()
         self._armed: dict[DeclaredJob, ArmedSlot] = {}
-        wall, monotonic = self._read_clocks()
-        self._offset = wall - monotonic
+        self._slotless: set[DeclaredJob] = set()
+        wall, self._read_at = self._read_clocks()
+        self._offset = wall - self._read_at
         self._arming = True
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -123,6 +124,11 @@ class JobTimers:
         """Start the thread."""
         self._thread = self._clock.start_thread(self._run, "leasecron-timers")
 
+    @property
+    def started(self) -> bool:
+        """Say whether the thread has been started."""
+        return self._thread is not None
+
     def post(self, function: Callable[..., object], *args: Any) -> None:
         """Have ``function`` called in the timers thread."""
         self._waker.put((function, args))
@@ -130,7 +136,7 @@ class JobTimers:
     def next_slot(self, job: DeclaredJob) -> datetime | None:
         """Return the slot that ``job`` is armed for."""
         armed = self._armed.get(job)
-        return armed.slot if armed else None
+        return armed.slot if armed and armed.timer.waiting else None
 
     # The timers thread
 
@@ -154,6 +160,7 @@ class JobTimers:
             return
         if slot is None:
             self.disarm(job)
+            self._slotless.add(job)  # until the clock is set back
             return
         self._arm_at(job, slot, following)
 
@@ -164,6 +171,7 @@ class JobTimers:
 
     def disarm(self, job: DeclaredJob) -> None:
         """Stop waiting for the job's slots."""
+        self._slotless.discard(job)
         armed = self._armed.pop(job, None)
         if armed is not None:
             self._slots.cancel(armed.timer)
@@ -171,7 +179,7 @@ class JobTimers:
     def stop_arming(self) -> None:
         """Wait for no slot any more, whoever asks for it."""
         self._arming = False
-        for job in [*self._armed]:
+        for job in [*self._armed, *self._slotless]:
             self.disarm(job)
 
     def resume_arming(self) -> None:
@@ -209,7 +217,8 @@ class JobTimers:
         self._armed[job] = ArmedSlot(slot, following, timer)
 
     def _arm_again(self, job: DeclaredJob) -> None:
-        if not job.removed:
+        # It is armed already if the clock was set back meanwhile, or a stop() was taken back.
+        if not job.removed and self.next_slot(job) is None:
             self.arm(job)
 
     def _run(self) -> None:
@@ -227,7 +236,7 @@ class JobTimers:
         for function, args in self._receive():
             self._guarded(function, args)
         wall, monotonic = self._read_clocks()
-        self._notice_jump(wall - monotonic)
+        self._notice_jump(wall, monotonic)
         due = self._delays.pop(monotonic, _DUE_AT_ONCE)
         due += self._slots.pop(wall, _DUE_AT_ONCE)
         for timer in due:
@@ -263,18 +272,24 @@ class JobTimers:
             if after - before < JUMP / 2:
                 return wall, after
 
-    def _notice_jump(self, offset: float) -> None:
+    def _notice_jump(self, wall: float, monotonic: float) -> None:
+        offset = wall - monotonic
         moved, self._offset = offset - self._offset, offset
+        passed, self._read_at = monotonic - self._read_at, monotonic
         if abs(moved) <= JUMP:
             return
         logger.warning("the wall clock jumped by %+.1f s", moved)
         if moved < 0:
-            now = self.now()
-            for job, armed in [*self._armed.items()]:
-                if armed.slot > now:  # one that is due and not fired yet stays armed
-                    self.disarm(job)
-                    self.arm(job, now)
+            self._arm_afresh(from_seconds(wall), from_seconds(wall - passed))
         self._on_jump()
+
+    def _arm_afresh(self, now: datetime, since: datetime) -> None:
+        """Arm every job from ``since``: nobody looked at the clock between that and ``now``."""
+        # One that is due and not fired yet stays armed.
+        later = [job for job, armed in self._armed.items() if armed.slot > now]
+        for job in [*later, *self._slotless]:
+            self.disarm(job)
+            self.arm(job, since)
 
 
 def _left(due: float | None, now: float) -> float:

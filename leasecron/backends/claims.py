@@ -20,10 +20,11 @@ from leasecron.backends.rows import (
     end_lease,
     lost_result,
     milliseconds,
+    renew_lease,
 )
 from leasecron.model import Claim, ClaimAnswer, RunResult, from_ms
 
-_Change = Literal["win", "replace", "abandon"]
+_Change = Literal["win", "again", "replace", "abandon"]
 
 
 def answer_unchanged(
@@ -43,6 +44,11 @@ def decide(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAns
     if verdict == "win":
         return _win(claim, slot, row, table, moment)
     assert row is not None
+    if verdict == "again":
+        # The answer to an earlier try was lost. Its holder trusts the lease from this call on.
+        renew_lease(row, claim.lease, moment)
+        table.put(row)
+        return ClaimAnswer("won", attempt=row.attempt, fence=row.fence)
     abandoned = verdict == "abandon"
     closed = _close(row, "abandoned" if abandoned else "replaced", table, moment)
     return ClaimAnswer("done", holder=row.instance, closed=closed, abandoned=abandoned)
@@ -56,7 +62,7 @@ def _judge(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAns
     ended = row.state in ENDED
     live = alive(row, moment)
     if row.token == claim.token and live and not ended:
-        return ClaimAnswer("won", attempt=row.attempt, fence=row.fence)
+        return "again"
     if ended:
         return ClaimAnswer("done", holder=row.instance)
     if live:

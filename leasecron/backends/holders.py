@@ -15,7 +15,7 @@ from leasecron.backends.rows import (
     RunTable,
     alive,
     end_lease,
-    milliseconds,
+    renew_lease,
 )
 from leasecron.model import Ending, HeartbeatAnswer, LeaseRef, RunResult
 
@@ -28,10 +28,7 @@ def heartbeat(ref: LeaseRef, slot: int, table: RunTable, moment: Moment) -> Hear
     row = table.row(ref.job, slot)
     if row is None or row.token != ref.token or not alive(row, moment):
         return "lost"
-    lease = milliseconds(ref.lease)
-    row.lease_until = moment.wall + lease
-    row.boot = moment.boot
-    row.lease_mono = moment.mono + lease
+    renew_lease(row, ref.lease, moment)
     table.put(row)
     return "ok"
 

@@ -27,6 +27,7 @@ from leasecron.backends.rows import (
     prunable,
     read_moment,
     unfinished_state,
+    valid_text,
 )
 from leasecron.clock import Clock, SystemClock
 from leasecron.errors import SchedulerStateError
@@ -179,7 +180,7 @@ class MemoryBackend:
         with self._call() as (tables, _moment):
             for result in results:
                 if may_record(result, tables.row(result.job, to_ms(result.slot))):
-                    tables.record(replace(result, duration=_duration(result)))
+                    tables.record(_kept(result))
 
     def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
         with self._call() as (tables, _moment):
@@ -215,9 +216,10 @@ class MemoryBackend:
             yield self._tables, moment
 
 
-def _duration(result: RunResult) -> float:
-    """Return what a store can tell that keeps the two instants only."""
-    return max(0, to_ms(result.ended_at) - to_ms(result.started_at)) / 1000
+def _kept(result: RunResult) -> RunResult:
+    """Return the record as every store gives it back: the duration is that between its instants."""
+    duration = max(0, to_ms(result.ended_at) - to_ms(result.started_at)) / 1000
+    return replace(result, duration=duration, error=valid_text(result.error))
 
 
 def _prunable_rows(retention: Retention, tables: _Tables, moment: Moment) -> list[RunRow]:

@@ -132,6 +132,14 @@ def is_open(row: RunRow) -> bool:
     return row.boot != LEASE_ENDED or row.state not in ENDED
 
 
+def renew_lease(row: RunRow, lease: float, moment: Moment) -> None:
+    """Let a lease last for ``lease`` seconds from this moment, by the clocks of its observer."""
+    length = milliseconds(lease)
+    row.lease_until = moment.wall + length
+    row.boot = moment.boot
+    row.lease_mono = moment.mono + length
+
+
 def end_lease(row: RunRow, moment: Moment) -> None:
     """End a lease for good, noting when: retention counts from there."""
     row.lease_until = min(row.lease_until, moment.wall)
@@ -166,6 +174,11 @@ def prunable(row: RunRow, newest: int, keep: float, moment: Moment) -> bool:
     if row.slot >= newest or alive(row, moment):
         return False
     return max(row.slot, row.lease_until) + keep * 1000 < moment.wall
+
+
+def valid_text(text: str | None) -> str | None:
+    """Return text that every store can keep; an exception's can hold what is no valid Unicode."""
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def milliseconds(seconds: float) -> int:

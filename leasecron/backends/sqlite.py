@@ -11,7 +11,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 from leasecron.backends.claims import answer_unchanged, decide
@@ -100,11 +99,16 @@ class SqliteBackend:
         asked = [(claim, to_ms(claim.slot)) for claim in claims]
         with self._store.call() as store:
             answers = store.read(lambda connection, moment: _read(connection, moment, asked))
-            left = [item for item, answer in zip(asked, answers, strict=True) if answer is None]
-            if not left:
-                return [answer for answer in answers if answer is not None]
-            decided = iter(store.write(lambda connection, now: _decide(connection, now, left)))
-            return [next(decided) if answer is None else answer for answer in answers]
+            # Claims of one job see each other in their order, as if they had come one by one.
+            jobs = {claim.job for claim, answer in zip(claims, answers, strict=True) if not answer}
+            left = [item for item in asked if item[0].job in jobs]
+            if left:
+                decided = iter(store.write(lambda connection, now: _decide(connection, now, left)))
+                answers = [
+                    next(decided) if claim.job in jobs else answer
+                    for claim, answer in zip(claims, answers, strict=True)
+                ]
+            return [answer for answer in answers if answer is not None]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
         return self._hold(leases, heartbeat)
@@ -220,7 +224,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
         )
     if "\0" in text:
         raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {text!r}")
-    return str(Path(text).absolute())
+    return os.path.join(os.getcwd(), text)
 
 
 def _check_option(name: str, value: object, right: tuple[str, ...]) -> None:

@@ -24,7 +24,6 @@ from leasecron.backends.sqlite_place import Identity, Place, check_identity, exa
 from leasecron.backends.sqlite_setup import (
     BUSY,
     Settings,
-    disconnect,
     open_store,
     reopen_store,
 )
@@ -52,7 +51,7 @@ class _Link:
     def close(self) -> None:
         """Close both, in turn: the last connection of all writes the log back into the database."""
         held = self._turnstile.enter(_TURN)
-        disconnect(self.connection)
+        self.connection.close()
         if held:
             self._turnstile.leave()
         self._turnstile.close()

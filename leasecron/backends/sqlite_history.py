@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from leasecron.backends.rows import valid_text
 from leasecron.model import RunResult, from_ms, to_ms
 
 _COLUMNS = "fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error"
@@ -29,7 +30,6 @@ def newest_results(connection: sqlite3.Connection, job: str | None, limit: int) 
 
 
 def _to_row(result: RunResult) -> tuple[Any, ...]:
-    error = result.error
     return (
         result.fence,
         result.job,
@@ -40,8 +40,7 @@ def _to_row(result: RunResult) -> tuple[Any, ...]:
         result.status,
         to_ms(result.started_at),
         to_ms(result.ended_at),
-        # An exception's text can hold what is not valid Unicode, which SQLite does not take.
-        None if error is None else error.encode("utf-8", "replace").decode("utf-8"),
+        valid_text(result.error),
     )
 
 

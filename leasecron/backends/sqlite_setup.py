@@ -7,13 +7,11 @@ because two processes must not migrate at once.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sqlite3
 import time
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import quote
 
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite_errors import is_busy
@@ -50,24 +48,13 @@ class Ready:
 
 
 def connect(real: str, *, create: bool) -> sqlite3.Connection:
-    """Open the file; only with ``create`` it may come into being.
+    """Open the file; only with ``create`` it may come into being."""
+    from urllib.parse import quote  # noqa: PLC0415 - slow to import, and needed once a store opens
 
-    Close the connection with :func:`disconnect` in the process that opened it, and never otherwise.
-    A reference is leaked on purpose so that the garbage collector of a forked child does not close
-    its copy: SQLite would then roll back, on disk, what the parent is about to commit.
-    """
     target = real if create else f"file://{quote(os.fsencode(real))}?mode=rw"
-    connection = sqlite3.connect(
+    return sqlite3.connect(
         target, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=not create
     )
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    return connection
-
-
-def disconnect(connection: sqlite3.Connection) -> None:
-    """Close what :func:`connect` opened, in the same process."""
-    connection.close()
-    ctypes.pythonapi.Py_DecRef(ctypes.py_object(connection))
 
 
 def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
@@ -88,7 +75,7 @@ def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
             warnings += (_network_warning(place), *_other_hosts(connection, place, moment))
         return Ready(connection, identity_of(place.path), warnings)
     except BaseException:
-        disconnect(connection)
+        connection.close()
         raise
 
 
@@ -99,7 +86,7 @@ def reopen_store(place: Place, settings: Settings) -> sqlite3.Connection:
         is_current(connection, place.path)
         set_durability(connection, settings)
     except BaseException:
-        disconnect(connection)
+        connection.close()
         raise
     return connection
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, cast
 
 from leasecron.backends.base import LeaseBackend
@@ -46,7 +45,7 @@ def backend_for(store: object) -> LeaseBackend:
 def _from_path(path: str | bytes, store: object) -> LeaseBackend:
     if not isinstance(path, str) or not path.lower().endswith(_ENDINGS):
         raise ConfigurationError(f"store {store!r} is not the path of a store; {RIGHT_FORMS}")
-    return SqliteBackend(Path(path))
+    return SqliteBackend(path)
 
 
 def _options(store: str, query: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ stands at and, on Linux, whether the kernel has let it run since.
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
@@ -14,14 +15,14 @@ from types import CodeType, FrameType
 Stack = tuple[tuple[CodeType, int], ...]
 Pulse = tuple[str, ...]
 
+_looking = threading.Lock()
 _PULSE = re.compile(r"^(?:State|(?:non)?voluntary_ctxt_switches):\s*(\w+)", re.MULTILINE)
 
 
 def stack_of(thread: threading.Thread) -> Stack:
     """Return each frame's code and instruction, innermost first; empty when there is no frame."""
-    frames = sys._current_frames()  # noqa: SLF001 (the documented way to see another thread's stack)
-    frame: FrameType | None = frames.get(thread.ident or 0)
-    stack = []
+    frame = _frames().get(thread.ident or 0)
+    stack: list[tuple[CodeType, int]] = []
     while frame is not None:
         stack.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
@@ -39,3 +40,16 @@ def pulse_of(thread: threading.Thread) -> Pulse | None:
             return tuple(_PULSE.findall(file.read()))
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _frames() -> dict[int, FrameType]:
+    # Python before 3.11.9 can collect garbage in this call while it holds the list of threads; a
+    # finalizer that lets go of the interpreter lock then stops the process for ever.
+    with _looking:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()  # noqa: SLF001 (the documented way to see other stacks)
+        finally:
+            if collects:
+                gc.enable()

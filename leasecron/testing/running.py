@@ -53,7 +53,7 @@ def run_once(scheduler: Scheduler, name: str, slot: datetime | None = None) -> R
     elif slot.utcoffset() is None:
         raise ConfigurationError(f"job {name!r}: slot is {slot!r}; right is an aware datetime")
     ended = clock.waker()
-    bus = EventBus(clock, scheduler.instance, EventLog(clock))
+    bus = EventBus(clock, lambda: scheduler.instance, EventLog(clock))
     for event in ("success", "failure", "interrupted", "skip", "error"):
         bus.on(event, ended.put)
     engine = Engine(MemoryBackend(), clock, bus, 1, _never)

@@ -1,0 +1,1 @@
+"""What every store with leases does, whatever it is made of."""

@@ -1,0 +1,396 @@
+"""Every row of the claim table, in the order in which a store asks them."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract.driver import LEASE, Driver, a_claim, at
+from leasecron.model import ClaimAnswer, Declaration, Retention
+
+TOMORROW = 86_400.0
+
+
+def test_a_claim_on_a_new_run_is_won_as_attempt_one(store: Driver) -> None:
+    answer = store.claim(0, "a")
+
+    assert (answer.outcome, answer.attempt, answer.closed) == ("won", 1, ())
+    assert answer.fence == round(store.clock.now * 1000)
+
+
+def test_a_repeated_claim_with_the_same_token_gets_the_same_answer(store: Driver) -> None:
+    first = store.claim(0, "a")
+    store.clock.advance(1)
+
+    assert store.claim(0, "a") == first
+    assert store.claim(0, "a", max_attempts=1, max_late=0.0) == first
+
+
+def test_a_repeated_claim_after_its_lease_is_a_new_attempt(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE)
+
+    answer = store.claim(0, "a")
+
+    assert (answer.outcome, answer.attempt) == ("won", 2)
+    assert [result.attempt for result in answer.closed] == [1]
+
+
+def test_a_repeated_claim_of_a_finished_run_is_done(store: Driver) -> None:
+    store.win(0, "a")
+    store.finish(0, "a", keep_lease=True)
+
+    assert store.claim(0, "a").outcome == "done"
+
+
+@pytest.mark.parametrize("status", ["success", "failed"])
+@pytest.mark.parametrize("mode", ["claim", "takeover"])
+def test_a_run_that_has_ended_is_done(store: Driver, status: str, mode: str) -> None:
+    store.win(0, "a")
+    store.finish(0, "a", status)  # type: ignore[arg-type]
+
+    assert store.claim(0, "b", mode=mode) == ClaimAnswer("done", holder="instance-a")
+    store.clock.advance(TOMORROW)
+    assert store.claim(0, "b", mode=mode) == ClaimAnswer("done", holder="instance-a")
+
+
+def test_an_ended_run_whose_lease_is_kept_is_done(store: Driver) -> None:
+    store.win(0, "a")
+    store.finish(0, "a", "failed", keep_lease=True)
+
+    assert store.claim(0, "b").outcome == "done"
+
+
+@pytest.mark.parametrize("mode", ["claim", "takeover"])
+def test_a_run_with_a_live_lease_is_running(store: Driver, mode: str) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE - 0.001)
+
+    answer = store.claim(0, "b", mode=mode)
+
+    assert answer == ClaimAnswer("running", attempt=1, holder="instance-a")
+
+
+def test_a_running_run_is_not_late(store: Driver) -> None:
+    store.win(0, "a")
+
+    assert store.claim(0, "b", max_late=-1.0).outcome == "running"
+
+
+def test_a_run_whose_lease_is_over_is_won_as_the_next_attempt(store: Driver) -> None:
+    first = store.win(0, "a")
+    store.clock.advance(LEASE)
+
+    answer = store.take_over(0, "b")
+
+    assert (answer.outcome, answer.attempt) == ("won", 2)
+    assert answer.fence is not None
+    assert answer.fence > first
+
+
+def test_a_takeover_does_not_ask_whether_the_slot_is_late(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE)
+
+    assert store.take_over(0, "b", max_late=0.0).outcome == "won"
+
+
+def test_a_plain_claim_may_make_the_next_attempt_as_well(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE)
+
+    assert store.claim(0, "b").attempt == 2
+
+
+def test_a_released_run_is_won_at_once(store: Driver) -> None:
+    store.win(0, "a")
+    store.release(0, "a")
+
+    answer = store.take_over(0, "b")
+
+    assert (answer.outcome, answer.attempt, answer.closed) == ("won", 2, ())
+
+
+def test_a_run_whose_newer_slot_was_claimed_is_replaced(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.win(10, "b", overlap="allow", max_late=0.0)
+    store.clock.advance(LEASE)
+
+    answer = store.take_over(0, "c")
+
+    assert (answer.outcome, answer.abandoned) == ("done", False)
+    assert [(result.status, result.attempt) for result in answer.closed] == [("lost", 1)]
+    assert store.take_over(0, "d") == ClaimAnswer("done", holder="instance-a")
+
+
+def test_a_newer_slot_that_has_ended_replaces_as_well(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.clock.advance(10)
+    store.win(10, "b", overlap="allow")
+    store.finish(10, "b")
+    store.clock.advance(LEASE)
+
+    assert store.take_over(0, "c").outcome == "done"
+
+
+def test_a_newer_slot_after_now_replaces_nothing(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.win(3600, "b", overlap="allow")
+    store.clock.advance(LEASE)
+
+    answer = store.take_over(0, "c", overlap="allow")
+
+    assert (answer.outcome, answer.attempt) == ("won", 2)
+
+
+def test_a_newer_slot_that_is_due_now_replaces(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.win(LEASE, "b", overlap="allow")
+    store.clock.advance(LEASE)
+
+    assert store.take_over(0, "c", overlap="allow").outcome == "done"
+
+
+def test_a_newer_slot_of_another_job_replaces_nothing(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE)
+    store.win(10, "b", job="other")
+
+    assert store.take_over(0, "c").attempt == 2
+
+
+def test_a_run_without_attempts_left_is_abandoned(store: Driver) -> None:
+    fence = store.win(0, "a", max_attempts=1)
+    store.clock.advance(LEASE)
+
+    answer = store.take_over(0, "b", max_attempts=1)
+
+    assert (answer.outcome, answer.abandoned, answer.holder) == ("done", True, "instance-a")
+    assert [(result.fence, result.status) for result in answer.closed] == [(fence, "lost")]
+    assert store.take_over(0, "c", max_attempts=9) == ClaimAnswer("done", holder="instance-a")
+    assert store.unfinished() == []
+
+
+def test_an_abandoned_run_does_not_stand_in_the_way(store: Driver) -> None:
+    store.win(0, "a", max_attempts=1)
+    store.clock.advance(LEASE)
+
+    assert store.claim(20, "b", max_attempts=1).outcome == "won"
+
+
+def test_replaced_is_asked_before_abandoned(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.win(10, "b", overlap="allow")
+    store.clock.advance(LEASE)
+
+    answer = store.take_over(0, "c", max_attempts=1)
+
+    assert (answer.outcome, answer.abandoned) == ("done", False)
+
+
+def test_every_attempt_that_loses_its_lease_counts(store: Driver) -> None:
+    store.win(0, "a")
+    for attempt, token in ((2, "b"), (3, "c")):
+        store.clock.advance(LEASE)
+        assert store.take_over(0, token).attempt == attempt
+    store.clock.advance(LEASE)
+
+    assert store.take_over(0, "d").abandoned
+
+
+def test_an_attempt_that_was_released_uncounted_does_not_count(store: Driver) -> None:
+    store.win(0, "a", max_attempts=1)
+    for number in range(5):
+        token = "a" if number == 0 else f"t{number}"
+        store.release(0, token)
+        answer = store.take_over(0, f"t{number + 1}", max_attempts=1)
+        assert (answer.outcome, answer.attempt) == ("won", number + 2)
+
+
+def test_an_attempt_that_was_released_as_lost_counts_once(store: Driver) -> None:
+    store.win(0, "a", max_attempts=2)
+    store.release(0, "a", counted=True)
+    store.release(0, "a", counted=True)
+    assert store.take_over(0, "b", max_attempts=2).attempt == 2
+    store.release(0, "b", counted=True)
+
+    answer = store.take_over(0, "c", max_attempts=2)
+
+    assert (answer.outcome, answer.abandoned, answer.closed) == ("done", True, ())
+
+
+def test_a_run_whose_lease_is_over_waits_for_another_run_of_its_job(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.win(3600, "b", overlap="allow", lease=100.0)
+    store.clock.advance(LEASE)
+
+    answer = store.take_over(0, "c")
+
+    assert answer == ClaimAnswer("overlap", holder="instance-b", other=at(3600))
+    assert store.statuses() == []
+
+
+def test_a_takeover_of_a_run_that_nobody_claimed_is_none(store: Driver) -> None:
+    store.win(10, "a")
+
+    assert store.take_over(0, "b") == ClaimAnswer("none")
+    store.clock.advance(TOMORROW)
+    assert store.take_over(0, "b") == ClaimAnswer("none")
+
+
+def test_a_slot_that_is_reached_too_late_is_late(store: Driver) -> None:
+    store.clock.advance(5.001)
+
+    assert store.claim(0, "a", max_late=5.0) == ClaimAnswer("late")
+
+
+def test_a_slot_may_be_reached_at_the_last_moment(store: Driver) -> None:
+    store.clock.advance(5)
+
+    assert store.claim(0, "a", max_late=5.0).outcome == "won"
+
+
+def test_late_is_asked_before_overlap(store: Driver) -> None:
+    store.win(10, "a")
+    store.clock.advance(10)
+
+    assert store.claim(0, "b", max_late=5.0).outcome == "late"
+
+
+def test_a_slot_of_a_job_that_still_runs_is_an_overlap(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(10)
+
+    answer = store.claim(10, "b")
+
+    assert answer == ClaimAnswer("overlap", holder="instance-a", other=at(0))
+
+
+def test_an_older_slot_overlaps_with_a_newer_run(store: Driver) -> None:
+    store.win(10, "a")
+
+    assert store.claim(0, "b").other == at(10)
+
+
+def test_an_overlap_names_the_oldest_live_run(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+    store.win(1, "b", overlap="allow")
+
+    assert store.claim(2, "c").other == at(0)
+
+
+def test_runs_may_overlap_where_the_job_allows_it(store: Driver) -> None:
+    store.win(0, "a", overlap="allow")
+
+    assert store.claim(10, "b", overlap="allow").outcome == "won"
+    assert store.claim(10, "c", overlap="allow").outcome == "running"
+
+
+def test_runs_of_other_jobs_do_not_overlap(store: Driver) -> None:
+    store.win(0, "a")
+
+    assert store.claim(0, "b", job="other").outcome == "won"
+
+
+def test_the_kept_lease_of_an_ended_run_overlaps(store: Driver) -> None:
+    store.win(0, "a")
+    store.finish(0, "a", "failed", keep_lease=True)
+
+    assert store.claim(10, "b") == ClaimAnswer("overlap", holder="instance-a", other=at(0))
+    store.clock.advance(LEASE)
+    assert store.claim(10, "b").outcome == "won"
+
+
+def test_a_skipped_slot_blocks_nothing(store: Driver) -> None:
+    store.win(0, "a")
+    assert store.claim(10, "b").outcome == "overlap"
+    store.finish(0, "a")
+
+    assert store.claim(20, "c").outcome == "won"
+
+
+def test_slots_that_never_ran_do_run_after_newer_ones(store: Driver) -> None:
+    store.clock.advance(100)
+    store.win(100, "a")
+    store.finish(100, "a")
+
+    assert store.claim(90, "b").outcome == "won"
+    store.finish(90, "b")
+    assert store.claim(100, "c").outcome == "done"
+
+
+def prune_slot_zero(store: Driver) -> None:
+    """Leave the pruned mark of the job at slot 0, and its newest row at slot 1000."""
+    store.backend.declare([Declaration("job", "every 10s")])
+    for slot in (0, 1000):
+        store.win(slot, "a", max_late=10_000.0)
+        store.finish(slot, "a")
+        store.clock.advance(1000)
+    assert not store.backend.prune([Retention("job", 1500.0, 1000, 0.0)])
+
+
+@pytest.mark.parametrize("slot", [0, -10])
+def test_a_slot_at_or_before_the_pruned_mark_is_done(store: Driver, slot: int) -> None:
+    prune_slot_zero(store)
+
+    assert store.claim(slot, "b", max_late=10_000.0) == ClaimAnswer("done")
+
+
+def test_a_slot_after_the_pruned_mark_can_be_won(store: Driver) -> None:
+    prune_slot_zero(store)
+
+    assert store.claim(1, "b", max_late=10_000.0).outcome == "won"
+
+
+def test_a_takeover_before_the_pruned_mark_is_none(store: Driver) -> None:
+    prune_slot_zero(store)
+
+    assert store.take_over(0, "b").outcome == "none"
+
+
+def test_a_pruned_mark_after_now_says_nothing(store: Driver) -> None:
+    prune_slot_zero(store)
+    store.clock.step(-2010)
+
+    assert store.claim(-20, "b").outcome == "won"
+    assert store.claim(-20, "c").outcome == "running"
+
+
+def test_an_unknown_run_of_a_job_with_a_mark_overlaps(store: Driver) -> None:
+    prune_slot_zero(store)
+    store.win(1500, "b", max_late=10_000.0)
+
+    assert store.claim(1, "c", max_late=10_000.0).outcome == "overlap"
+
+
+def test_claims_of_one_call_see_each_other(store: Driver) -> None:
+    claims = [a_claim(0, "a"), a_claim(0, "b"), a_claim(10, "c"), a_claim(0, "a", job="other")]
+
+    answers = store.backend.claim(claims)
+
+    assert [answer.outcome for answer in answers] == ["won", "running", "overlap", "won"]
+    assert [answer.fence for answer in answers if answer.fence] == sorted(
+        {answer.fence for answer in answers if answer.fence}
+    )
+
+
+def test_a_call_with_nothing_in_it_answers_nothing(store: Driver) -> None:
+    assert store.backend.claim([]) == []
+    assert store.backend.heartbeat([]) == []
+    assert store.backend.finish([]) == []
+    assert store.backend.release([]) == []
+    assert store.backend.unfinished([]) == []
+    assert store.backend.declare([]) == []
+    assert not store.backend.prune([])
+    store.backend.save_results([])
+
+
+@pytest.mark.parametrize(
+    "job", ["a/b", "ü 世界 🎉", 'it\'s "quoted"', "a\nb\t", "%s?:@[1]", "NULL"]
+)
+def test_a_job_may_have_any_name(store: Driver, job: str) -> None:
+    store.win(0, "a", job=job)
+
+    assert store.claim(0, "b", job=job).outcome == "running"
+    assert store.claim(10, "b", job=job).outcome == "overlap"
+    assert store.heartbeat(0, "a", job=job) == "ok"
+    assert [state.job for state in store.unfinished(job)] == [job]

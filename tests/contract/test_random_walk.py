@@ -1,0 +1,265 @@
+"""Three instances do anything at any time; the promises hold, and SQLite does what memory does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.driver import a_claim
+from contract.hand_clock import START, HandClock
+from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.rows import ENDED, RunRow, alive, read_moment
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.model import (
+    Claim,
+    ClaimAnswer,
+    Ending,
+    LeaseRef,
+    Retention,
+    RunResult,
+    Status,
+    from_seconds,
+    to_ms,
+)
+
+JOBS = {"skip": "skip", "allow": "allow"}
+CLOSED = {"abandoned", "replaced"}
+
+
+@dataclass
+class Observer:
+    """An instance, how its clocks differ from the others', and the claims that it won."""
+
+    name: str
+    boot: str | None
+    wall: float
+    uptime: float
+    won: list[tuple[Claim, ClaimAnswer]] = field(default_factory=list)
+
+
+def observers() -> list[Observer]:
+    return [
+        Observer("one", "boot-a/ns-1", 0.0, 0.0),
+        Observer("two", "boot-a/ns-2", 7.0, -300.0),
+        Observer("three", "boot-a/ns-1", -9.0, 0.0),
+    ]
+
+
+class Walk:
+    """Both stores under one clock, and what has to hold after every step."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.random = random.Random(seed)
+        self.clock = HandClock()
+        self.memory = MemoryBackend()
+        self.sqlite = SqliteBackend(folder / "store.db", durability="normal")
+        self.observers = observers()
+        self.fence = 0
+        self.ended: set[tuple[str, int]] = set()
+        self.steps = [
+            (self.claim, 30),
+            (self.heartbeat, 25),
+            (self.finish, 8),
+            (self.release, 8),
+            (self.save, 8),
+            (self.wait, 25),
+            (self.set_clock, 1),
+            (self.prune, 1),
+        ]
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for backend in (self.memory, self.sqlite):
+                backend.open(self.clock)
+                stack.callback(backend.close)
+            yield
+
+    def both(self, call: str, observer: Observer, *arguments: Any) -> Any:
+        with self.clock.seen_by(boot=observer.boot, wall=observer.wall, uptime=observer.uptime):
+            expected = getattr(self.memory, call)(*arguments)
+            assert getattr(self.sqlite, call)(*arguments) == expected, (call, arguments)
+        return expected
+
+    def rows(self) -> dict[tuple[str, int], RunRow]:
+        tables = self.memory._tables
+        assert tables is not None
+        return {
+            (row.job, row.slot): replace(row)
+            for runs in tables.runs.values()
+            for row in runs.values()
+        }
+
+    def stored_rows(self) -> dict[tuple[str, int], RunRow]:
+        names = ", ".join(column.name for column in fields(RunRow))
+        with self.sqlite._store.call() as store:
+            found = store.read(
+                lambda connection, _now: connection.execute(f"SELECT {names} FROM runs").fetchall()
+            )
+        return {values[:2]: RunRow(*values) for values in found}
+
+    def step(self) -> None:
+        act = self.random.choices(*zip(*self.steps, strict=True))[0]
+        act(self.random.choice(self.observers))
+        self.check()
+
+    def check(self) -> None:
+        rows = self.rows()
+        assert comparable(self.stored_rows()) == comparable(rows)
+        history = self.both("history", self.observers[0], None)
+        attempts = [(result.job, result.slot, result.attempt) for result in history]
+        assert len(attempts) == len(set(attempts))
+        assert len(self.believed(rows, "skip")) <= 1
+        for key in self.ended & rows.keys():
+            assert rows[key].state in ENDED
+        self.ended |= {key for key, row in rows.items() if row.state in ENDED}
+
+    def believed(self, rows: dict[tuple[str, int], RunRow], job: str) -> list[RunRow]:
+        """Return the runs of a job whose own holder sees its lease as alive."""
+        found = []
+        for row in rows.values():
+            holder = next(item for item in self.observers if item.name == row.instance)
+            with self.clock.seen_by(boot=holder.boot, wall=holder.wall, uptime=holder.uptime):
+                if row.job == job and alive(row, read_moment(self.clock, local=True)):
+                    found.append(row)
+        return found
+
+    def claim(self, observer: Observer) -> None:
+        claims = [self.a_claim(observer) for _ in range(self.random.choice((1, 1, 1, 4)))]
+        if observer.won and self.random.random() < 0.1:
+            claims.append(self.random.choice(observer.won)[0])
+        before = self.rows()
+        answers = self.both("claim", observer, claims)
+        for claim, answer in zip(claims, answers, strict=True):
+            if answer.outcome == "won":
+                self.note_won(observer, claim, answer, before)
+
+    def a_claim(self, observer: Observer) -> Claim:
+        job = self.random.choice(list(JOBS))
+        due = (self.clock.now + observer.wall - START) // 10 * 10
+        mode = self.random.choice(("claim", "takeover"))
+        return a_claim(
+            due - self.random.choice((0, 0, 0, 10, 20, -10)),
+            f"{self.random.getrandbits(64):x}",
+            job=job,
+            instance=observer.name,
+            overlap=JOBS[job],
+            lease=self.random.choice((15.0, 30.0)),
+            max_attempts=2,
+            max_late=60.0,
+            mode=mode,
+        )
+
+    def note_won(
+        self,
+        observer: Observer,
+        claim: Claim,
+        answer: ClaimAnswer,
+        before: dict[tuple[str, int], RunRow],
+    ) -> None:
+        assert answer.fence is not None
+        key = (claim.job, to_ms(claim.slot))
+        assert key not in self.ended
+        if answer.fence <= self.fence:  # the answer to an earlier try, given again
+            assert before[key].token == claim.token
+            assert before[key].fence == answer.fence
+        self.fence = max(self.fence, answer.fence)
+        observer.won.append((claim, answer))
+
+    def held(self, observer: Observer) -> tuple[Claim, ClaimAnswer] | None:
+        recent = observer.won[-8:]
+        return self.random.choice(recent) if recent else None
+
+    def heartbeat(self, observer: Observer) -> None:
+        held = self.held(observer)
+        if held is not None:
+            claim = held[0]
+            before = self.rows()
+            ref = LeaseRef(claim.job, claim.slot, claim.token, claim.lease)
+            if self.both("heartbeat", observer, [ref]) == ["lost"]:
+                assert self.rows() == before
+
+    def finish(self, observer: Observer) -> None:
+        self.end(observer, "finish", keep_lease=self.random.random() < 0.5)
+
+    def release(self, observer: Observer) -> None:
+        self.end(observer, "release", counted=self.random.random() < 0.5)
+
+    def end(self, observer: Observer, call: str, **fields: Any) -> None:
+        held = self.held(observer)
+        if held is not None:
+            claim = held[0]
+            status: Status = "success" if self.random.random() < 0.5 else "failed"
+            before = self.rows()
+            key = (claim.job, to_ms(claim.slot))
+            ending = Ending(claim.job, claim.slot, claim.token, status, **fields)
+            (owned,) = self.both(call, observer, [ending])
+            assert owned == (key in before and before[key].token == claim.token)
+            if not owned:
+                assert self.rows() == before
+
+    def save(self, observer: Observer) -> None:
+        held = self.held(observer)
+        if held is not None:
+            claim, answer = held
+            now = from_seconds(self.clock.now)
+            record = RunResult(
+                claim.job,
+                claim.slot,
+                answer.attempt or 0,
+                answer.fence,
+                observer.name,
+                "scheduled",
+                "interrupted",
+                now,
+                now,
+                0.0,
+            )
+            before = {result.fence: result for result in self.memory.history(limit=10_000)}
+            self.both("save_results", observer, [record])
+            after = {result.fence: result for result in self.memory.history(limit=10_000)}
+            assert before.items() <= after.items()
+
+    def wait(self, observer: Observer) -> None:
+        self.clock.advance(self.random.choice((0.5, 2.0, 5.0, 12.0, 31.0)))
+
+    def set_clock(self, observer: Observer) -> None:
+        self.clock.step(self.random.choice((-30.0, -600.0, 600.0)))
+
+    def prune(self, observer: Observer) -> None:
+        jobs = [Retention(job, 4000.0, 5, 1000.0) for job in JOBS]
+        self.both("prune", self.observers[0], jobs)
+
+
+def comparable(rows: dict[tuple[str, int], RunRow]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """Leave out the tokens that a store draws by itself."""
+    return {
+        key: astuple(replace(row, token="") if row.state in CLOSED else row)
+        for key, row in rows.items()
+    }
+
+
+def walk(seed: int, steps: int, folder: Path) -> None:
+    print(f"seed {seed}")
+    walked = Walk(seed, folder)
+    with walked.open():
+        for _ in range(steps):
+            walked.step()
+    assert walked.ended
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_walk_keeps_all_promises(seed: int, tmp_path: Path) -> None:
+    walk(seed, 400, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_a_long_walk_keeps_all_promises(seed: int, tmp_path: Path) -> None:
+    walk(seed, 1000, tmp_path)

@@ -1,0 +1,33 @@
+"""Fixtures of the tests that run whole instances in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fake_instances import START, Instances
+from runs_support import Fleet
+
+from leasecron.testing import FakeClock
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed of the order of threads; a test parametrizes it where that order may matter."""
+    return 0
+
+
+@pytest.fixture
+def instances(seed: int) -> Iterator[Instances]:
+    """Instances that share a fake clock and a memory store, and are stopped in the end."""
+    made = Instances(FakeClock(START, seed=seed))
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def fleet(seed: int) -> Iterator[Fleet]:
+    """Instances whose lines to the memory store that they share can be cut."""
+    made = Fleet(seed)
+    yield made
+    made.close()

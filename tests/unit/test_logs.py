@@ -1,0 +1,196 @@
+"""What is logged of a run, at which level, and how often."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs_support import Fleet, at
+
+from leasecron.logs import REPEAT_AFTER
+from leasecron.model import Claim, ClaimAnswer
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG, "leasecron")
+    return caplog
+
+
+def lines(log: pytest.LogCaptureFixture, word: str) -> list[tuple[str, str]]:
+    return [
+        (record.levelname, record.getMessage())
+        for record in log.records
+        if record.name == "leasecron" and word in record.getMessage()
+    ]
+
+
+def test_a_run_that_succeeds_is_two_lines(fleet: Fleet, log: pytest.LogCaptureFixture) -> None:
+    one = fleet.instance()
+    one.every(10, lambda: fleet.nap(1.5))
+    fleet.start()
+    fleet.until(12)
+    slot = "job=sync slot=2026-01-01T00:00:10+00:00 attempt=1"
+    assert lines(log, "run ") == [
+        ("INFO", f"run started {slot} trigger=scheduled late=0.000s"),
+        ("INFO", f"run succeeded {slot} duration=1.500s"),
+    ]
+
+
+def test_a_run_that_fails_is_an_error_line(fleet: Fleet, log: pytest.LogCaptureFixture) -> None:
+    def handler() -> None:
+        raise ValueError("no")
+
+    one = fleet.instance()
+    one.every(10, handler)
+    fleet.start()
+    fleet.until(12)
+    assert lines(log, "run failed") == [
+        (
+            "ERROR",
+            "run failed job=sync slot=2026-01-01T00:00:10+00:00 attempt=1 error=ValueError: no",
+        )
+    ]
+
+
+def test_an_interruption_by_stop_is_info_and_any_other_a_warning(
+    fleet: Fleet, log: pytest.LogCaptureFixture
+) -> None:
+    one = fleet.instance()
+    one.every(600, lambda ctx: ctx.sleep(100))
+    fleet.start()
+    fleet.until(601)
+    one.store.break_("heartbeat")
+    fleet.until(608)
+    one.store.heal()
+    fleet.until(615)
+    one.scheduler.stop()
+    slot = "job=sync slot=2026-01-01T00:10:00+00:00"
+    assert lines(log, "interrupted") == [
+        ("WARNING", f"run interrupted {slot} attempt=1 reason=lease-lost"),
+        ("INFO", f"run interrupted {slot} attempt=2 reason=stop"),
+    ]
+
+
+def test_a_slot_taken_by_another_is_debug_and_any_other_skip_a_warning(
+    fleet: Fleet, log: pytest.LogCaptureFixture
+) -> None:
+    answers = [
+        ClaimAnswer("running", holder="other"),
+        ClaimAnswer("overlap", holder="other", other=at(10)),
+        ClaimAnswer("late"),
+    ]
+
+    def answer(claims: list[Claim]) -> list[ClaimAnswer] | None:
+        return [answers.pop(0)] if answers and claims[0].mode == "claim" else None
+
+    one = fleet.instance()
+    one.every(10, lambda: None)
+    one.store.scripts["claim"] = answer
+    fleet.start()
+    fleet.until(31)
+    start = "run skipped job=sync slot=2026-01-01T00:00:"
+    assert lines(log, "run skipped") == [
+        ("DEBUG", f"{start}10+00:00 reason=taken holder=other"),
+        ("WARNING", f"{start}20+00:00 reason=overlap holder=other"),
+        ("WARNING", f"{start}30+00:00 reason=late holder=None"),
+    ]
+
+
+def test_the_same_fault_is_logged_once_a_minute_with_its_repetitions(
+    fleet: Fleet, log: pytest.LogCaptureFixture
+) -> None:
+    one = fleet.instance()
+    one.every(10, lambda: None)
+    one.store.break_("claim")
+    fleet.start()
+    fleet.until(10 + 2 * REPEAT_AFTER + 1)
+    faults = lines(log, "claim failed")
+    assert [level for level, _ in faults] == ["ERROR"] * 3
+    repeats = [text.partition("(repeated ")[2] for _, text in faults]
+    assert repeats == ["0 times before)", "5 times before)", "5 times before)"]
+    assert len(one.of("error")) == 13  # every one of them is an event
+
+
+def test_an_unlucky_declaration_is_advised_against_once(
+    fleet: Fleet, log: pytest.LogCaptureFixture
+) -> None:
+    one = fleet.instance()
+    one.every(2, lambda: None)
+    fleet.start()
+    fleet.until(20)
+    (advice,) = lines(log, "shorter than its lease")
+    assert advice[0] == "WARNING"
+    assert "job 'sync'" in advice[1]
+
+
+def test_the_log_hears_every_event_before_the_listeners(
+    fleet: Fleet, log: pytest.LogCaptureFixture
+) -> None:
+    heard: list[int] = []
+    one = fleet.instance()
+    one.every(10, lambda: None)
+    one.scheduler.on("start", lambda _: heard.append(len(lines(log, "run started"))))
+    fleet.start()
+    fleet.until(11)
+    assert heard == [1]
+
+
+SCRIPT = """
+import logging, sys, threading
+{setup}
+from leasecron import RunContext, Scheduler
+from leasecron.testing import FakeClock
+
+clock = FakeClock()
+scheduler = Scheduler("memory://", clock=clock)
+
+@scheduler.every("bad", "10s", jitter=0)
+def bad():
+    raise ValueError("what went wrong")
+
+@scheduler.every("slow", "10s", jitter=0, timeout=100)
+def slow(ctx):
+    ctx.sleep(15)
+
+scheduler.start()
+clock.advance(21)
+scheduler.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "expected", "unexpected"),
+    [
+        ("", "run failed job=bad", "run skipped"),
+        ("logging.basicConfig(level=logging.WARNING)", "WARNING:leasecron:run skipped", "started"),
+        ("logging.basicConfig(level=logging.INFO)", "INFO:leasecron:run started", "taken"),
+        (
+            "logging.getLogger('leasecron').addHandler(logging.NullHandler())",
+            "",
+            "run",
+        ),
+    ],
+    ids=["unconfigured", "warning", "info", "its own handler"],
+)
+def test_what_a_program_prints_without_and_with_logging(
+    tmp_path: Path, setup: str, expected: str, unexpected: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(setup=setup)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == ""
+    assert expected in done.stderr
+    assert unexpected not in done.stderr
+    if expected:
+        assert done.stderr.count("ValueError: what went wrong") >= 2
+        assert done.stderr.count("run failed job=bad") == done.stderr.count("Traceback")

@@ -1,0 +1,182 @@
+"""Versions of the schema: brought up to date at once or not at all, and read cheaply."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from contract.driver import a_claim
+from contract.hand_clock import START, HandClock
+
+from leasecron.backends import sqlite_schema
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite_runs import _OPEN_ROWS, _PRUNED, _ROWS
+from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
+from leasecron.errors import BackendError
+
+
+class PowerCut(Exception):
+    """Ends a migration where a crash would."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def make_old_store(path: Path, version: int) -> None:
+    """Make the store of an earlier version of leasecron."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, 1, CHANGES[:version])
+
+
+def version_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def add_column(name: str) -> Change:
+    def change(connection: sqlite3.Connection, now: int) -> None:
+        connection.execute(f"ALTER TABLE jobs ADD COLUMN {name} INTEGER DEFAULT {now}")
+
+    return change
+
+
+def power_cut(connection: sqlite3.Connection, now: int) -> None:
+    raise PowerCut
+
+
+def with_changes(monkeypatch: pytest.MonkeyPatch, *more: Change) -> None:
+    monkeypatch.setattr(sqlite_schema, "CHANGES", (*CHANGES, *more))
+
+
+@pytest.mark.parametrize("version", range(1, len(CHANGES) + 1))
+def test_a_store_of_an_earlier_version_is_brought_up_to_date(path: Path, version: int) -> None:
+    make_old_store(path, version)
+    backend = SqliteBackend(path)
+
+    backend.open()
+
+    assert backend.claim([a_claim(0, "a", max_late=1e12)])[0].outcome == "won"
+    backend.close()
+    assert version_of(path) == len(CHANGES)
+
+
+def test_later_changes_keep_what_is_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HandClock()
+    backend = SqliteBackend(path)
+    backend.open(clock)
+    (first,) = backend.claim([a_claim(0, "a")])
+    backend.close()
+    with_changes(monkeypatch, add_column("one"), add_column("two"))
+
+    backend.open(clock)
+
+    (again,) = backend.claim([a_claim(0, "a")])
+    assert again == first
+    backend.close()
+    assert version_of(path) == len(CHANGES) + 2
+
+
+def test_a_crash_between_two_changes_leaves_the_old_version(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old_store(path, len(CHANGES))
+    with monkeypatch.context() as crashing:
+        with_changes(crashing, add_column("one"), power_cut)
+        with pytest.raises(PowerCut):
+            SqliteBackend(path).open()
+        assert version_of(path) == len(CHANGES)
+    with_changes(monkeypatch, add_column("one"), add_column("two"))
+
+    backend = SqliteBackend(path)
+    backend.open()
+
+    assert version_of(path) == len(CHANGES) + 2
+    backend.close()
+
+
+def test_a_crash_while_a_store_is_created_leaves_an_empty_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as crashing:
+        with_changes(crashing, power_cut)
+        with pytest.raises(PowerCut):
+            SqliteBackend(path).open()
+    assert version_of(path) == 0
+
+    backend = SqliteBackend(path)
+    backend.open()
+
+    assert version_of(path) == len(CHANGES)
+    backend.close()
+
+
+def test_a_store_migrated_while_it_was_suspended_is_not_used(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = SqliteBackend(path)
+    backend.open()
+    backend.suspend()
+    with monkeypatch.context() as newer:
+        with_changes(newer, add_column("one"))
+        other = SqliteBackend(path)
+        other.open()
+        other.close()
+
+    with pytest.raises(BackendError, match="newer leasecron"):
+        backend.unfinished(["job"])
+    backend.close()
+
+
+def test_fences_begin_at_the_time_of_creation(path: Path) -> None:
+    clock = HandClock()
+    backend = SqliteBackend(path)
+    backend.open(clock)
+    clock.advance(100)
+
+    (answer,) = backend.claim([a_claim(100, "a")])
+
+    assert answer.fence == round(START * 1000)
+    backend.close()
+
+
+def test_a_current_store_is_opened_without_the_slow_imports(path: Path) -> None:
+    backend = SqliteBackend(path)
+    backend.open()
+    backend.close()
+    program = (
+        "import sys; from leasecron.backends.sqlite import SqliteBackend\n"
+        "assert not {'sqlite_utils', 'filelock', 'portalocker'} & set(sys.modules)\n"
+        f"backend = SqliteBackend({str(path)!r}); backend.open()\n"
+        "assert not {'sqlite_utils', 'filelock'} & set(sys.modules)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, check=False
+    )
+
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "plan"),
+    [
+        (_OPEN_ROWS, "SEARCH runs USING INDEX runs_open (job=?)"),
+        (_ROWS, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (job=? AND slot=?)"),
+        (_PRUNED, "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (name=?)"),
+    ],
+)
+def test_the_queries_of_a_claim_use_their_index(path: Path, query: str, plan: str) -> None:
+    make_old_store(path, len(CHANGES))
+    with closing(sqlite3.connect(path)) as connection:
+        steps = connection.execute(f"EXPLAIN QUERY PLAN {query}", ("[]",)).fetchall()
+
+    assert plan in [step[3] for step in steps]

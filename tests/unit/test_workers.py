@@ -1,0 +1,92 @@
+"""Workers: a thread for each live run, reused while there is work."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from runs_support import SEEDS, Fleet, at
+
+from leasecron import RunContext
+from leasecron.workers import IDLE
+
+
+def workers(fleet: Fleet) -> list[str]:
+    seats = fleet.clock._turns._seats
+    return sorted(s.thread.name for s in seats if "worker" in s.thread.name)
+
+
+def test_an_idle_worker_is_used_again(fleet: Fleet) -> None:
+    names: list[str] = []
+    one = fleet.instance()
+    one.every(5, lambda: names.append(threading.current_thread().name), lease=4, heartbeat=1)
+    fleet.start()
+    fleet.until(51)
+    assert names == ["leasecron-worker-1"] * 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_live_run_has_a_thread_of_its_own(fleet: Fleet) -> None:
+    threads: list[int] = []
+    one = fleet.instance()
+
+    def handler() -> None:
+        threads.append(threading.get_ident())
+        fleet.nap(3)
+
+    for number in range(20):
+        one.every(600, handler, name=f"job {number}")
+    fleet.start()
+    fleet.until(601)
+    assert len(set(threads)) == len(threads) == 20
+    assert len(workers(fleet)) == 20
+
+
+def test_idle_workers_end_after_a_while(fleet: Fleet) -> None:
+    one = fleet.instance()
+    for number in range(5):
+        one.every(600, lambda: fleet.nap(3), name=f"job {number}")
+    fleet.start()
+    fleet.until(603 + IDLE - 0.1)
+    assert len(workers(fleet)) == 5
+    fleet.until(603 + IDLE + 0.1)
+    assert workers(fleet) == []
+    fleet.until(1201)
+    assert len(one.of("start")) == 10
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_worker_that_goes_as_a_run_comes_loses_no_run(fleet: Fleet) -> None:
+    one = fleet.instance()
+    one.every(IDLE, lambda: None)  # the worker's patience ends as the next slot is due
+    fleet.start()
+    fleet.until(10 * IDLE + 1)
+    assert [event.slot for event in one.of("success")] == [at(n * IDLE) for n in range(1, 11)]
+
+
+def test_a_hung_handler_costs_one_thread_and_starves_nobody(fleet: Fleet) -> None:
+    hung = fleet.clock.waker()
+    one = fleet.instance()
+    one.every(600, lambda: hung.get(), name="hung")
+    one.every(10, lambda: None, name="other")
+    fleet.start()
+    fleet.until(1199)
+    others = [event for event in one.of("success") if event.job == "other"]
+    assert len(others) == 119
+    assert len(workers(fleet)) == 2
+    hung.put(None)
+
+
+def test_a_handler_that_starts_threads_and_ends_leaves_them_alone(fleet: Fleet) -> None:
+    left: list[bool] = []
+
+    def handler(ctx: RunContext) -> None:
+        fleet.clock.start_thread(lambda: left.append(ctx.signal.wait(30)), "left behind")
+
+    one = fleet.instance()
+    one.every(600, handler)
+    fleet.start()
+    fleet.until(601)
+    assert one.scheduler.stop()
+    fleet.until(640)
+    assert left == [False]  # the signal belongs to a run that ended before the stop
