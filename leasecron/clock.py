@@ -17,6 +17,9 @@ from typing import Any, Protocol
 MAX_WAIT = 60.0
 """No wait is longer than this many seconds; a longer one is split, and clocks are read again."""
 
+SIGNAL_WAIT = 1.0
+"""The main thread looks for signals at least this often, in seconds."""
+
 
 class Waker(Protocol):
     """A queue with one reader, which sleeps until something is put or its time is up.
@@ -71,13 +74,16 @@ class SystemWaker:
         self.put = self._queue.put
 
     def get(self, timeout: float | None = None) -> Any:
-        if timeout is not None and timeout <= MAX_WAIT:
+        # A signal that comes just before the main thread falls asleep does not wake it.
+        main = threading.current_thread() is threading.main_thread()
+        longest = SIGNAL_WAIT if main else MAX_WAIT
+        if timeout is not None and not timeout > longest:  # nan is no time at all
             return self._queue.get(timeout=max(0.0, timeout))
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = MAX_WAIT if deadline is None else deadline - time.monotonic()
+            left = longest if deadline is None else deadline - time.monotonic()
             try:
-                return self._queue.get(timeout=min(MAX_WAIT, max(0.0, left)))
+                return self._queue.get(timeout=min(longest, max(0.0, left)))
             except queue.Empty:
                 if left <= 0:
                     raise

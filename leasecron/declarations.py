@@ -142,9 +142,8 @@ class Declarations:
 
         Raises :class:`ConfigurationError` where there is no such job.
         """
-        job = self._jobs.pop(name, None)
-        if job is None:
-            raise ConfigurationError(f"there is no job {name!r} to remove")
+        job = self.declared(name)
+        self._jobs.pop(name, None)
         job.removed = True
         self._lifecycle.remove(job)
 
@@ -163,7 +162,7 @@ class Declarations:
 
         Raises :class:`ConfigurationError` where there is no such job.
         """
-        job = self._jobs.get(name)
+        job = self._jobs.get(name) if isinstance(name, str) else None
         if job is None:
             names = ", ".join(map(repr, self._jobs)) or "none"
             raise ConfigurationError(f"there is no job {name!r}; declared are {names}")

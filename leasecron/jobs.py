@@ -18,7 +18,7 @@ Handler = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A declared job. ``next_slot`` is the one to come, also while nothing runs; None: there is none."""
+    """A declared job. ``next_slot`` is the one to come, also while nothing runs; None is none."""
 
     name: str
     schedule: Schedule

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import math
 import os
 import signal
 import threading
@@ -39,6 +39,9 @@ logger = logging.getLogger("leasecron")
 
 Off = Callable[[], None]
 
+_CLOCK_METHODS = ("wall", "monotonic", "boot_id", "waker", "start_thread")
+_MOST = 2**63 - 1  # the largest integer of SQLite
+
 
 class Scheduler(Declarations):
     """Runs jobs at their slots, each slot in exactly one of all instances that share ``store``.
@@ -68,9 +71,9 @@ class Scheduler(Declarations):
         clock: Clock | None = None,
         after_fork: Literal["stop", "restart"] = "stop",
     ) -> None:
-        _check_arguments(instance, defaults, max_running, after_fork)
+        _check_arguments(instance, defaults, max_running, clock, after_fork)
         backend = backend_for(store)
-        clock = clock or SystemClock()
+        clock = SystemClock() if clock is None else clock
         bus = EventBus(clock, _namer(instance), EventLog(clock))
         jobs: dict[str, DeclaredJob] = {}
         lifecycle = Lifecycle(
@@ -144,8 +147,9 @@ class Scheduler(Declarations):
 
         Under uWSGI's master it starts nothing, and has the scheduler started in each worker. With
         ``LEASECRON_OFF=1`` in the environment it only logs that. Raises :class:`BackendError` for a
-        store that cannot be used, and :class:`SchedulerStateError` in a process that was forked
-        from a running one without Python's hooks.
+        store that cannot be used, RuntimeError where no thread can be had, and
+        :class:`SchedulerStateError` in a process that was forked from a running one without
+        Python's hooks.
         """
         if os.environ.get("LEASECRON_OFF") == "1":
             logger.info("the scheduler is not started: LEASECRON_OFF=1")
@@ -185,7 +189,8 @@ class Scheduler(Declarations):
 
         Returns True when every handler had ended and every end was stored. A handler that goes on
         after ``timeout`` seconds keeps its lease for as long as the process lives; None waits for
-        ever. From a handler or a listener it asks and returns False at once. Harmless when stopped.
+        ever. From a handler or a listener, and while a ``start()`` is under way, it asks and
+        returns False at once; a ``start()`` ends its waiting. Harmless when stopped.
         """
         _check_timeout(timeout)
         self._left_to_workers = False
@@ -196,11 +201,10 @@ class Scheduler(Declarations):
 
         Also when not running. Raises :class:`BackendError`.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigurationError(f"history: limit is {limit!r}; right is an int from 1")
+        _check_history(job, limit)
 
         def ask(backend: LeaseBackend) -> list[RunResult]:
-            return backend.history(job, limit=limit)
+            return backend.history(job, limit=min(limit, _MOST))
 
         return cast("list[RunResult]", self._lifecycle.ask("history", ask))
 
@@ -255,24 +259,41 @@ def _namer(instance: str | None) -> Callable[[], str]:
 def _check_timeout(timeout: object) -> None:
     if timeout is None:
         return
-    right = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not right or math.isnan(cast("float", timeout)) or cast("float", timeout) < 0:
-        raise ConfigurationError(f"timeout is {timeout!r}; right is seconds from 0, or None")
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        with contextlib.suppress(OverflowError):
+            if float(timeout) >= 0:
+                return
+    raise ConfigurationError(f"timeout is {timeout!r}; right is seconds from 0, or None")
+
+
+def _check_history(job: object, limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ConfigurationError(f"history: limit is {limit!r}; right is an int from 1")
+    if job is not None and not _is_name(job):
+        raise ConfigurationError(f"history: job is {job!r}; right is the name of a job, or None")
+
+
+def _is_name(value: object) -> bool:
+    try:
+        check_name(value)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def _check_arguments(
-    instance: object, defaults: object, max_running: object, after_fork: object
+    instance: object, defaults: object, max_running: object, clock: object, after_fork: object
 ) -> None:
-    if instance is not None:
-        try:
-            check_name(instance)
-        except ConfigurationError as error:
-            raise ConfigurationError(
-                f"instance is {instance!r}; right is text that is not empty, or None"
-            ) from error
+    if instance is not None and not _is_name(instance):
+        raise ConfigurationError(
+            f"instance is {instance!r}; right is text that is not empty, or None"
+        )
     if defaults is not None and not isinstance(defaults, JobOptions):
         raise ConfigurationError(f"defaults is {defaults!r}; right is JobOptions(...)")
     if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
         raise ConfigurationError(f"max_running is {max_running!r}; right is an int from 1")
+    methods = (getattr(clock, name, None) for name in _CLOCK_METHODS)
+    if clock is not None and (isinstance(clock, type) or not all(map(callable, methods))):
+        raise ConfigurationError(f"clock is {clock!r}; right is a Clock, such as SystemClock()")
     if after_fork not in ("stop", "restart"):
         raise ConfigurationError(f"after_fork is {after_fork!r}; right is 'stop' or 'restart'")

@@ -63,6 +63,13 @@ class Call:
     awaited: bool = False
     tries: int = 0
 
+    def answer(self, answer: Any, asked_at: float) -> None:
+        """Hand over the answer; whoever cannot take it costs nobody else in the batch theirs."""
+        try:
+            self.reply(answer, asked_at)
+        except Exception:
+            logger.exception("the answer to %s could not be handed over", _operation(self))
+
 
 @dataclass(slots=True, eq=False)
 class _Close:
@@ -209,11 +216,11 @@ class StoreQueue:
     def _run(self, opened: Waker) -> None:
         if self._open(opened):
             while not self._finished():
-                self._receive(self._wait_for())
                 try:
+                    self._receive(self._wait_for())
                     self._pass()
                 except Exception:
-                    # Nothing that a reply or a backend does may end the thread that keeps leases.
+                    # Nothing that anybody else does may end the thread that keeps leases.
                     logger.exception("the store thread met an error that it does not know")
             with contextlib.suppress(Exception):
                 self._backend.close()
@@ -311,7 +318,7 @@ class StoreQueue:
             for call in pending:
                 # A call that has met no outage is made: the one noted here may be over by now.
                 if call.tries and call.give_up is not None and call.give_up <= now:
-                    call.reply(self._outage, now)
+                    call.answer(self._outage, now)
                 else:
                     kept.append(call)
             self._pending[kind] = kept
@@ -332,13 +339,15 @@ class StoreQueue:
         self._delay, self._outage = 0.0, None
         self._failing.discard(_operation(batch[0]))
         for call, answer in zip(batch, answers, strict=True):
-            call.reply(answer, asked_at)
+            call.answer(answer, asked_at)
         return True
 
     def _attempt_singly(self, kind: Kind, batch: list[Call]) -> bool:
-        for done, call in enumerate(batch, start=1):
+        pending = self._pending[kind]
+        for place, call in enumerate(batch):
             if not self._attempt(kind, [call]):
-                self._pending[kind].extendleft(reversed(batch[done:]))
+                pending.remove(call)  # it was put back alone, before those that came before it
+                pending.extendleft(reversed(batch[place:]))
                 return False
         return True
 
@@ -379,7 +388,7 @@ class StoreQueue:
 
     def _failed(self, call: Call, error: Exception, asked_at: float) -> None:
         if call.kind not in NEVER_GIVEN_UP:
-            call.reply(error, asked_at)
+            call.answer(error, asked_at)
             return
         call.tries += 1
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(call.tries, 10))
@@ -402,7 +411,7 @@ class StoreQueue:
         for pending in self._pending.values():
             for call in pending:
                 if call.awaited:
-                    call.reply(_stopped(), 0.0)
+                    call.answer(_stopped(), 0.0)
             pending.clear()
 
 

@@ -111,7 +111,8 @@ class JobTimers:
         self._slots = Deadlines()
         self._delays = Deadlines()
         self._armed: dict[DeclaredJob, ArmedSlot] = {}
-        self._slotless: set[DeclaredJob] = set()
+        # Jobs that wait for no slot: theirs have come to an end, or are asked for again by a timer.
+        self._unarmed: dict[DeclaredJob, Timer | None] = {}
         wall, self._read_at = self._read_clocks()
         self._offset = wall - self._read_at
         self._arming = True
@@ -136,7 +137,7 @@ class JobTimers:
     def next_slot(self, job: DeclaredJob) -> datetime | None:
         """Return the slot that ``job`` is armed for."""
         armed = self._armed.get(job)
-        return armed.slot if armed and armed.timer.waiting else None
+        return None if armed is None or job in self._unarmed else armed.slot
 
     # The timers thread
 
@@ -144,6 +145,7 @@ class JobTimers:
         """Step 1: wait for the first slot after both ``now`` and the slot that was armed before."""
         if not self._arming:
             return
+        self._ask_no_more(job)
         now = now or self.now()
         armed = self._armed.get(job)
         try:
@@ -156,11 +158,11 @@ class JobTimers:
             following = slot and ask_next(job.schedule, slot)
         except Exception as error:  # noqa: BLE001 - a user's schedule may raise anything
             self._on_schedule_error(job, error)
-            self.after(ASK_AGAIN, self._arm_again, job)
+            self._unarmed[job] = self.after(ASK_AGAIN, self.arm, job)
             return
         if slot is None:
             self.disarm(job)
-            self._slotless.add(job)  # until the clock is set back
+            self._unarmed[job] = None
             return
         self._arm_at(job, slot, following)
 
@@ -171,7 +173,7 @@ class JobTimers:
 
     def disarm(self, job: DeclaredJob) -> None:
         """Stop waiting for the job's slots."""
-        self._slotless.discard(job)
+        self._ask_no_more(job)
         armed = self._armed.pop(job, None)
         if armed is not None:
             self._slots.cancel(armed.timer)
@@ -179,7 +181,7 @@ class JobTimers:
     def stop_arming(self) -> None:
         """Wait for no slot any more, whoever asks for it."""
         self._arming = False
-        for job in [*self._armed, *self._slotless]:
+        for job in [*self._armed, *self._unarmed]:
             self.disarm(job)
 
     def resume_arming(self) -> None:
@@ -216,10 +218,10 @@ class JobTimers:
         timer = self._slots.add(due, Timer(self._fire, (job, slot)))
         self._armed[job] = ArmedSlot(slot, following, timer)
 
-    def _arm_again(self, job: DeclaredJob) -> None:
-        # It is armed already if the clock was set back meanwhile, or a stop() was taken back.
-        if not job.removed and self.next_slot(job) is None:
-            self.arm(job)
+    def _ask_no_more(self, job: DeclaredJob) -> None:
+        again = self._unarmed.pop(job, None)
+        if again is not None:
+            self.cancel(again)
 
     def _run(self) -> None:
         while not self._ended:
@@ -287,7 +289,7 @@ class JobTimers:
         """Arm every job from ``since``: nobody looked at the clock between that and ``now``."""
         # One that is due and not fired yet stays armed.
         later = [job for job, armed in self._armed.items() if armed.slot > now]
-        for job in [*later, *self._slotless]:
+        for job in [*later, *self._unarmed]:
             self.disarm(job)
             self.arm(job, since)
 

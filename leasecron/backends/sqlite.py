@@ -42,7 +42,7 @@ _Answer = TypeVar("_Answer")
 _Asked = tuple[Claim, int]
 
 _DECLARE = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3)
+    INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES (?, ?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, last_seen = excluded.last_seen
 """
 _FIRST_SEEN = "SELECT first_seen FROM jobs WHERE name = ?"
@@ -129,7 +129,8 @@ class SqliteBackend:
 
     def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
         def work(connection: sqlite3.Connection, moment: Moment) -> list[datetime]:
-            rows = [(declared.job, declared.schedule, moment.wall) for declared in jobs]
+            now = moment.wall
+            rows = [(declared.job, declared.schedule, now, now) for declared in jobs]
             connection.executemany(_DECLARE, rows)
             found = [connection.execute(_FIRST_SEEN, row[:1]).fetchall() for row in rows]
             return [from_ms(seen[0][0]) for seen in found]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from leasecron.backends.rows import Moment, read_moment
-from leasecron.backends.sqlite_errors import translated
+from leasecron.backends.sqlite_errors import is_read_only, translated
 from leasecron.backends.sqlite_place import Identity, Place, check_identity, examine
 from leasecron.backends.sqlite_setup import (
     BUSY,
@@ -75,8 +75,10 @@ class _Link:
             result = work(self.connection)
             self._wait_until(deadline)
             self.connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             self._roll_back()
+            if is_read_only(error):  # and stays so when the file can be written again
+                self.broken = True
             raise
         return result
 
@@ -191,10 +193,18 @@ class StoreConnection:
         if self._link is not None and self._link.broken:
             self._let_go()
         if self._link is None:
-            check_identity(self.path, opened.identity)
-            self._link = _Link(reopen_store(opened.place, self._settings), opened.place)
-            opened.checked = -math.inf  # the file may have been replaced just before it was opened
+            self._link = self._reopen(opened)
         return opened, self._link
+
+    def _reopen(self, opened: _Opened) -> _Link:
+        check_identity(self.path, opened.identity)
+        link = _Link(reopen_store(opened.place, self._settings), opened.place)
+        try:  # again, since what was opened need not be what was looked at
+            check_identity(self.path, opened.identity)
+        except BaseException:
+            link.close()
+            raise
+        return link
 
     def _let_go(self) -> None:
         link, self._link = self._link, None

@@ -16,6 +16,7 @@ _TRANSIENT = frozenset(
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,  # permissions can be given back, and a file moved back
     }
 )
 
@@ -37,10 +38,16 @@ def translated(path: str) -> Iterator[None]:
         raise BackendError(f"the store {path} cannot keep this text: {error}") from error
 
 
+def is_read_only(error: BaseException) -> bool:
+    """Say whether the connection cannot write, though its file is where it was."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or code == sqlite3.SQLITE_READONLY_DBMOVED:
+        return False
+    return bool(code & 0xFF == sqlite3.SQLITE_READONLY)
+
+
 def _is_transient(error: sqlite3.Error) -> bool:
-    # A file that was moved away makes SQLite answer "readonly"; it can come back.
-    moved = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_DBMOVED
-    return moved or _primary(error) in _TRANSIENT
+    return _primary(error) in _TRANSIENT
 
 
 def _primary(error: sqlite3.Error) -> int | None:

@@ -72,6 +72,17 @@ def check_identity(path: str, expected: Identity) -> None:
         )
 
 
+def check_writable(place: Place) -> None:
+    """Raise BackendUnavailable where the file may not be written.
+
+    SQLite would open it all the same, and make files beside it that stay read-only for ever.
+    """
+    if not _allowed(place.real, os.R_OK | os.W_OK):
+        raise BackendUnavailable(
+            f"the store {place.path} cannot be used: no permission to write it"
+        )
+
+
 def _stat(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)

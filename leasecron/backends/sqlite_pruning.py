@@ -27,7 +27,7 @@ _OLDEST_RECORDS = """
 _DELETE_RUN = "DELETE FROM runs WHERE job = ? AND slot = ?"
 _DELETE_RECORD = "DELETE FROM results WHERE fence = ?"
 _MARK = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen, pruned) VALUES (?1, '', ?2, ?2, ?3)
+    INSERT INTO jobs(name, schedule, first_seen, last_seen, pruned) VALUES (?, '', ?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET pruned = max(ifnull(pruned, excluded.pruned), excluded.pruned)
 """
 
@@ -69,7 +69,9 @@ def remove(connection: sqlite3.Connection, moment: Moment, removals: Removals) -
     connection.executemany(_DELETE_RUN, [(row.job, row.slot) for row in rows])
     connection.executemany(_DELETE_RECORD, [(fence,) for fence in removals.fences])
     newest = {row.job: row.slot for row in sorted(rows, key=lambda row: row.slot)}
-    connection.executemany(_MARK, [(job, moment.wall, slot) for job, slot in newest.items()])
+    connection.executemany(
+        _MARK, [(job, moment.wall, moment.wall, slot) for job, slot in newest.items()]
+    )
 
 
 def _old_runs(

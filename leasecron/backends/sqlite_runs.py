@@ -26,7 +26,7 @@ _ROWS = f"""
     ON runs.job = json_extract(asked.value, '$[0]')
     AND runs.slot = json_extract(asked.value, '$[1]')
 """
-# SQLite would rather walk through all runs of the job by the primary key.
+# Left to itself, SQLite may walk through all runs of the job by the primary key.
 _OPEN_ROWS = f"""
     SELECT {_COLUMNS} FROM json_each(?) AS asked CROSS JOIN runs INDEXED BY runs_open
     ON runs.job = asked.value AND {OPEN}

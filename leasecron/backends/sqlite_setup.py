@@ -15,7 +15,7 @@ from typing import Literal
 
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite_errors import is_busy
-from leasecron.backends.sqlite_place import Identity, Place, identity_of
+from leasecron.backends.sqlite_place import Identity, Place, check_writable, identity_of
 from leasecron.backends.sqlite_schema import is_current, migrate
 from leasecron.errors import BackendError, BackendUnavailable
 
@@ -81,6 +81,7 @@ def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
 
 def reopen_store(place: Place, settings: Settings) -> sqlite3.Connection:
     """Return a new connection to a store that this process has opened before; never create it."""
+    check_writable(place)
     connection = connect(place.real, create=False)
     try:
         is_current(connection, place.path)
@@ -108,18 +109,7 @@ def _wanted_journal(place: Place, settings: Settings) -> str:
 
 def _is_ready(connection: sqlite3.Connection, place: Place, settings: Settings) -> bool:
     ready = is_current(connection, place.path)
-    _check_length(connection, place)
     return ready and journal_of(connection) == _wanted_journal(place, settings)
-
-
-def _check_length(connection: sqlite3.Connection, place: Place) -> None:
-    """Refuse a file that was cut off. A short one may be right: the rest can be in the WAL."""
-    size = connection.execute("PRAGMA page_size").fetchall()[0][0]
-    pages = connection.execute("PRAGMA page_count").fetchall()[0][0]
-    if os.stat(place.real).st_size < pages * size:
-        found = connection.execute("PRAGMA quick_check(1)").fetchall()[0][0]
-        if found != "ok":
-            raise BackendError(f"the store {place.path} is damaged: {found}")
 
 
 def _make_ready(

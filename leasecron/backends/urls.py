@@ -27,7 +27,7 @@ def backend_for(store: object) -> LeaseBackend:
     if isinstance(store, os.PathLike):
         return _from_path(os.fspath(store), store)
     if not isinstance(store, str):
-        if getattr(store, "kind", None) == "lease":
+        if getattr(store, "kind", None) == "lease" and not isinstance(store, type):
             return cast("LeaseBackend", store)
         raise ConfigurationError(f"store {store!r} is not a store; {RIGHT_FORMS}")
     if store == "memory://":

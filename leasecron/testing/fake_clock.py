@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from leasecron.clock import Waker
-from leasecron.testing.turns import NEVER, Turns
+from leasecron.testing.seats import NEVER
+from leasecron.testing.turns import Turns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -33,7 +34,7 @@ class FakeClock:
 
     A thread that blocks outside the clock, say on a ``threading.Event``, is left alone after about
     0.2 s of real time and takes turns again when it is back. After ``event.set()`` a
-    :meth:`settle` sees it back (on Linux for certain, elsewhere if it moves within 20 ms); a loop
+    :meth:`settle` sees it back (on Linux for certain, elsewhere if it moves within 50 ms); a loop
     of real sleeps may be seen later. Not promised: that it, or a thread unknown to the clock, keeps
     the order of the seed. While the test's thread blocks outside the clock nothing else runs.
 

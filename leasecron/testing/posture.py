@@ -43,8 +43,8 @@ def pulse_of(thread: threading.Thread) -> Pulse | None:
 
 
 def _frames() -> dict[int, FrameType]:
-    # Python before 3.11.9 can collect garbage in this call while it holds the list of threads; a
-    # finalizer that lets go of the interpreter lock then stops the process for ever.
+    # Python 3.11 can collect garbage inside this call, which holds the lock of the list of threads.
+    # A threading.local in that garbage wants the same lock, and the process stops for ever.
     with _looking:
         collects = gc.isenabled()
         gc.disable()

@@ -15,7 +15,7 @@ from leasecron.errors import ConfigurationError
 from leasecron.events import Event, EventBus, RunFailed, RunInterrupted, RunSucceeded
 from leasecron.jobs import DeclaredJob
 from leasecron.logs import EventLog
-from leasecron.model import RunResult, from_seconds
+from leasecron.model import RunResult, from_ms, from_seconds, to_ms
 from leasecron.scheduler import Scheduler
 
 
@@ -50,8 +50,9 @@ def run_once(scheduler: Scheduler, name: str, slot: datetime | None = None) -> R
     clock = scheduler.clock
     if slot is None:
         slot = from_seconds(clock.wall())
-    elif slot.utcoffset() is None:
+    elif not isinstance(slot, datetime) or slot.utcoffset() is None:
         raise ConfigurationError(f"job {name!r}: slot is {slot!r}; right is an aware datetime")
+    slot = from_ms(to_ms(slot))
     ended = clock.waker()
     bus = EventBus(clock, lambda: scheduler.instance, EventLog(clock))
     for event in ("success", "failure", "interrupted", "skip", "error"):

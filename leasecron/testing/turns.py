@@ -17,86 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Sized
 
-from leasecron.testing.posture import Pulse, Stack, pulse_of, stack_of
-
-NEVER = 2**63 - 1
-"""The deadline, in microseconds, of one who waits for ever."""
+from leasecron.testing.seats import NEVER, Seat
 
 LONGEST_WAIT = 200 * 366 * 86_400 * 1_000_000
 """No single wait of a driver lets more than this many simulated microseconds pass."""
 
 LOOK = 0.005  # real seconds between two looks of a waiting driver
-PATIENCE = 40  # looks at one and the same stack after which a thread is away
-GRACE = (
-    20  # looks at a deadlock before it is one: a thread unknown to the clock may be about to put
-)
-RETURN = 0.02  # real seconds for a woken thread to move its stack, where that is the only sign
-
-
-class Seat:
-    """One thread's place: what it waits for, and how it was last seen to stand."""
-
-    __slots__ = (
-        "begun",
-        "deadline",
-        "gate",
-        "items",
-        "limit",
-        "pulse",
-        "restless",
-        "samples",
-        "service",
-        "stack",
-        "thread",
-        "waiting",
-    )
-
-    def __init__(self, thread: threading.Thread, *, service: bool) -> None:
-        self.thread = thread
-        self.service = service
-        self.gate = threading.Lock()
-        self.gate.acquire()
-        self.items: Sized = ()
-        self.deadline = 0
-        self.limit = NEVER
-        self.waiting = service  # with a deadline that has passed: ready for its first turn
-        self.begun = not service  # has it woken up to the turn that it was given?
-        self.samples = 0
-        self.stack: Stack = ()
-        self.pulse: Pulse | None = None
-        self.restless = False
-
-    def enter(self) -> None:
-        """Block until the turn is given; a service thread has nothing to look after meanwhile."""
-        self.gate.acquire()
-        self.begun = True
-
-    def stands_still(self) -> bool:
-        """Take one look; True when the thread has stood at one place for long enough."""
-        if not self.begun:  # only the machine is slow
-            return False
-        stack = stack_of(self.thread)
-        self.samples = self.samples + 1 if stack == self.stack else 0
-        self.stack = stack
-        if self.samples == PATIENCE // 2:
-            self.pulse = pulse_of(self.thread)
-        if self.samples < PATIENCE:
-            return False
-        self.samples = 0
-        pulse = pulse_of(self.thread)
-        if pulse is not None and pulse[0] != "S":  # computes, or waits for the disk: it will return
-            return False
-        # A loop of short sleeps has a pulse without getting anywhere: from now on only its stack
-        # counts.
-        self.restless = pulse != self.pulse
-        self.pulse = pulse
-        return True
-
-    def stirs(self) -> bool:
-        """Whether an away thread has moved since it was found standing still."""
-        if stack_of(self.thread) != self.stack:
-            return True
-        return not self.restless and pulse_of(self.thread) != self.pulse
+GRACE = 20  # looks at a deadlock before it is one: a thread we do not know may be about to put
+RETURN = 0.05  # real seconds for a woken thread to move its stack, where that is the only sign
 
 
 class _Mine(threading.local):
@@ -156,8 +84,8 @@ class Turns:
             raise RuntimeError(
                 "a signal handler that interrupted a wait in a FakeClock cannot wait"
             )
-        if self._away and not seat.service and self._away[0].pulse is None:
-            time.sleep(RETURN)
+        if not seat.service:
+            self._let_return()
         try:
             with self._lock:
                 self._sit(seat, items, deadline)
@@ -174,6 +102,13 @@ class Turns:
         with self._lock:
             self._seats.append(seat)
         return seat
+
+    def _let_return(self) -> None:
+        """Give woken threads time to move where the kernel does not show that they are awake."""
+        unseen = [seat for seat in tuple(self._away) if seat.pulse is None]
+        end = time.monotonic() + RETURN
+        while unseen and time.monotonic() < end and not any(seat.stirs() for seat in unseen):
+            time.sleep(0.001)
 
     def _sit(self, seat: Seat, items: Sized, deadline: int) -> None:
         if seat in self._away:

@@ -25,6 +25,17 @@ def test_a_repeated_claim_with_the_same_token_gets_the_same_answer(store: Driver
     assert store.claim(0, "a", max_attempts=1, max_late=0.0) == first
 
 
+def test_a_repeated_claim_has_its_lease_from_the_last_call(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE - 1)
+    store.claim(0, "a")
+    store.clock.advance(LEASE - 1)
+
+    assert store.claim(0, "b").outcome == "running"
+    store.clock.advance(1)
+    assert store.claim(0, "b").outcome == "won"
+
+
 def test_a_repeated_claim_after_its_lease_is_a_new_attempt(store: Driver) -> None:
     store.win(0, "a")
     store.clock.advance(LEASE)

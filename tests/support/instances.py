@@ -73,9 +73,7 @@ class Instance:
         """Evaluate ``expression`` in the process and return its value."""
         before = len(self.said("answer"))
         self.tell(expression)
-        answers = wait_until(
-            self._changed, lambda: self.said("answer")[before:], limit, self
-        )
+        answers = wait_until(self._changed, lambda: self.said("answer")[before:], limit, self)
         assert "raised" not in answers[0], f"{expression} raised {answers[0]['raised']}"
         return answers[0]["value"]
 
@@ -108,7 +106,9 @@ class Instance:
         """End it by SIGKILL, and return the monotonic time at which it was dead at the latest."""
         self.process.kill()
         self.process.wait(LIMIT)
-        return time.monotonic()
+        dead = time.monotonic()
+        self._reader.join(LIMIT)
+        return dead
 
     def freeze(self, store: StoreFile) -> None:
         """Stop it by SIGSTOP, outside of a transaction: there it would hold up everybody."""
@@ -150,17 +150,21 @@ class Instances:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = StoreFile(folder / "leasecron.db")
+        # No test of ours cuts the power, and waiting for a busy disk would only disturb it.
+        self.url = f"sqlite:///{self.store.path}?durability=normal"
         self.log = RunLog(folder / "runs.log")
         self.all: list[Instance] = []
         self._changed = threading.Condition()
 
-    def spawn(self, program: str, *, executable: str = sys.executable, **environment: str) -> Instance:
+    def spawn(
+        self, program: str, *, executable: str = sys.executable, **environment: str
+    ) -> Instance:
         """Start a process that runs ``program`` after ``from support.child import *``."""
         errors = self.folder / f"errors-{len(self.all)}.txt"
         variables = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, _ROOTS)),
-            "TEST_STORE": str(self.store.path),
+            "TEST_STORE": self.url,
             "TEST_LOG": str(self.log.path),
             **environment,
         }
@@ -185,7 +189,7 @@ class Instances:
         return started
 
     def wait_until(self, condition: Callable[[], T], limit: float = LIMIT) -> T:
-        """Return ``condition()`` once it is true; asked again whenever an instance says something."""
+        """Return ``condition()`` once it is true; it is asked whenever an instance says a thing."""
         return wait_until(self._changed, condition, limit, *self.all)
 
     def reap(self) -> None:

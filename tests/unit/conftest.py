@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from fake_instances import START, Instances
 from runs_support import Fleet
+from store_bench import StoreBench
+from timers_bench import Bench
 
 from leasecron.testing import FakeClock
 
@@ -31,3 +33,26 @@ def fleet(seed: int) -> Iterator[Fleet]:
     made = Fleet(seed)
     yield made
     made.close()
+
+
+@pytest.fixture
+def unopened() -> Iterator[StoreBench]:
+    """A store thread that is not started; whatever a test does with it, it ends."""
+    made = StoreBench(FakeClock(START))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def opened(unopened: StoreBench) -> StoreBench:
+    """A store thread that has opened its store."""
+    unopened.queue.open()
+    return unopened
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A timers thread without a scheduler."""
+    made = Bench(FakeClock(START))
+    yield made
+    made.do((made.timers.end,))

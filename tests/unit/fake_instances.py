@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -112,6 +113,19 @@ class Instances:
             assert scheduler.stop(timeout=3600)
 
 
+class Once:
+    """A schedule with a single slot."""
+
+    def __init__(self, slot: datetime) -> None:
+        self.slot = slot
+
+    def next_after(self, t: datetime) -> datetime | None:
+        return self.slot if t < self.slot else None
+
+    def latest_at(self, t: datetime) -> datetime | None:
+        return self.slot if self.slot <= t else None
+
+
 def every(seconds: float, *, start: datetime, count: int) -> list[datetime]:
     """Return ``count`` slots from ``start`` on."""
     return [start + timedelta(seconds=seconds * number) for number in range(count)]
@@ -120,4 +134,4 @@ def every(seconds: float, *, start: datetime, count: int) -> list[datetime]:
 def longest_silence(moments: Sequence[float], begin: float, end: float) -> float:
     """Return the longest time between two of ``moments`` that lie from ``begin`` to ``end``."""
     marks = [begin, *sorted(m for m in moments if begin <= m <= end), end]
-    return max(after - before for before, after in zip(marks, marks[1:], strict=False))
+    return max(after - before for before, after in pairwise(marks))

@@ -190,6 +190,10 @@ class Instance:
     def start(self) -> None:
         self.scheduler.start()
 
+    def running(self) -> bool:
+        """Say whether it claims runs."""
+        return self.scheduler.running
+
     def of(self, name: str) -> list[Any]:
         """Return the events of one name."""
         return list(self.recorder.of(name))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from itertools import pairwise
+from typing import Unpack
 
 import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at
 
-from leasecron import RunContext, RunStarted
+from leasecron import Every, JobOptionArgs, RunContext, RunStarted
 from leasecron.model import Claim, ClaimAnswer
 
 
@@ -29,7 +31,9 @@ def pair(fleet: Fleet) -> tuple[Instance, Instance]:
     return holder, backup
 
 
-def hold_on(fleet: Fleet, instance: Instance, interval: float, **options: int) -> list[RunContext]:
+def hold_on(
+    instance: Instance, interval: float, **options: Unpack[JobOptionArgs]
+) -> list[RunContext]:
     """Declare a job whose handler runs until it is told to end; return its contexts."""
     contexts: list[RunContext] = []
 
@@ -37,7 +41,7 @@ def hold_on(fleet: Fleet, instance: Instance, interval: float, **options: int) -
         contexts.append(ctx)
         ctx.sleep(10_000)
 
-    instance.scheduler.every("sync", interval, handler, **options)  # type: ignore[arg-type]
+    instance.every(interval, handler, **options)
     return contexts
 
 
@@ -45,7 +49,7 @@ def hold_on(fleet: Fleet, instance: Instance, interval: float, **options: int) -
 def test_a_check_comes_between_one_and_two_heartbeats_after_the_last(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 600)
+        hold_on(instance, 600)
     fleet.start()
     fleet.until(900)
     checks = [600, *backup.store.checks(at(600))]
@@ -80,7 +84,7 @@ def test_checks_that_are_due_together_share_a_call(fleet: Fleet) -> None:
 def test_a_run_is_watched_once_however_often_it_was_skipped(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 10)
+        hold_on(instance, 10)
     fleet.start()
     fleet.until(99)
     assert [skip.reason for skip in backup.of("skip")] == ["taken", *["overlap"] * 8]
@@ -90,7 +94,7 @@ def test_a_run_is_watched_once_however_often_it_was_skipped(fleet: Fleet) -> Non
 
 def test_the_holder_does_not_watch_its_own_run(fleet: Fleet) -> None:
     one = fleet.instance()
-    hold_on(fleet, one, 10)
+    hold_on(one, 10)
     fleet.start()
     fleet.until(39)
     assert [skip.reason for skip in one.of("skip")] == ["overlap", "overlap"]
@@ -111,7 +115,7 @@ def test_a_run_that_is_done_is_watched_no_more(fleet: Fleet) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_crashed_run_is_taken_over_within_a_lease_and_two_heartbeats(fleet: Fleet) -> None:
     for _ in range(3):
-        hold_on(fleet, fleet.instance(), 600)
+        hold_on(fleet.instance(), 600)
     fleet.start()
     fleet.until(607)
     (holder,) = (instance for instance in fleet.instances if instance.of("start"))
@@ -130,7 +134,7 @@ def test_a_crashed_run_is_taken_over_within_a_lease_and_two_heartbeats(fleet: Fl
 def test_a_released_run_is_taken_over_without_waiting_for_its_lease(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 600)
+        hold_on(instance, 600)
     fleet.start()
     fleet.until(601)
     assert holder.scheduler.stop()
@@ -142,7 +146,7 @@ def test_a_released_run_is_taken_over_without_waiting_for_its_lease(fleet: Fleet
 def test_checks_say_nothing_but_a_won_run(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 600)
+        hold_on(instance, 600)
     fleet.start()
     fleet.until(606)
     crash(holder)
@@ -153,7 +157,7 @@ def test_checks_say_nothing_but_a_won_run(fleet: Fleet) -> None:
 def test_an_overlapped_slot_replaces_nothing_so_the_older_run_is_taken_over(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 20)
+        hold_on(instance, 20)
     fleet.start()
     fleet.until(40.5)
     assert [skip.reason for skip in backup.of("skip")] == ["taken", "overlap"]
@@ -162,10 +166,25 @@ def test_an_overlapped_slot_replaces_nothing_so_the_older_run_is_taken_over(flee
     assert [(s.slot, s.attempt, s.trigger) for s in backup.of("start")] == [(at(20), 2, "takeover")]
 
 
+def test_an_overlapped_slot_that_nobody_starts_is_watched_until_a_newer_one_is_due(
+    fleet: Fleet,
+) -> None:
+    holder, backup = pair(fleet)
+    for instance in (holder, backup):
+        hold_on(instance, 20)
+    fleet.start()
+    fleet.until(119)
+    assert [skip.reason for skip in backup.of("skip")] == ["taken", *["overlap"] * 4]
+    for slot in (40, 60, 80):
+        checks = backup.store.checks(at(slot))
+        assert slot + 20 - 2 * HEARTBEAT <= checks[-1] <= slot + 20 + 2 * HEARTBEAT
+    assert backup.store.checks(at(20))[-1] > 114
+
+
 def test_a_run_is_left_to_a_newer_slot_that_was_not_seen_as_overlap(fleet: Fleet) -> None:
     holder, backup = fleet.instance("holder"), fleet.instance("backup")
     for instance in (holder, backup):
-        hold_on(fleet, instance, 10)
+        hold_on(instance, 10)
 
     def later(claims: list[Claim]) -> list[ClaimAnswer] | None:
         early = claims[0].mode == "claim" and claims[0].slot == at(20)
@@ -194,11 +213,11 @@ def test_a_run_is_left_to_a_newer_slot_that_was_not_seen_as_overlap(fleet: Fleet
 
 
 def test_an_overlapped_slot_is_watched_in_case_another_instance_starts_it(fleet: Fleet) -> None:
-    """Instance b sees slot 600 as overlapped; c claims it late, when the old run is over, and dies."""
+    """Instance b sees slot 600 as overlapped; c claims it when the old run is over, and dies."""
     a, b, c = (fleet.instance(name) for name in "abc")
     a.every(300, lambda: fleet.nap(302))
     for instance in (b, c):
-        hold_on(fleet, instance, 300)
+        hold_on(instance, 300)
     a.start()
     fleet.until(301)
     b.start()
@@ -240,7 +259,7 @@ def test_a_run_that_nobody_started_is_asked_for_while_it_could_start(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_that_used_up_its_attempts_fails_once(fleet: Fleet) -> None:
     for _ in range(4):
-        hold_on(fleet, fleet.instance(), 600, max_attempts=2)
+        hold_on(fleet.instance(), 600, max_attempts=2)
     fleet.start()
     for moment in (601, 620):
         fleet.until(moment)
@@ -265,8 +284,8 @@ def test_a_lone_instance_that_comes_too_late_reports_an_abandoned_run_with_its_s
     fleet: Fleet,
 ) -> None:
     holder, other = fleet.instance(), fleet.instance()
-    hold_on(fleet, holder, 600, max_attempts=1)
-    hold_on(fleet, other, 600, max_attempts=1)
+    hold_on(holder, 600, max_attempts=1)
+    hold_on(other, 600, max_attempts=1)
 
     def later(_claims: list[Claim]) -> list[ClaimAnswer] | None:
         return [ClaimAnswer("early", wait=20)] if fleet.clock.now() < at(615) else None
@@ -283,7 +302,7 @@ def test_a_lone_instance_that_comes_too_late_reports_an_abandoned_run_with_its_s
 def test_a_check_that_fails_is_an_error_once_and_the_run_is_watched_on(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 600)
+        hold_on(instance, 600)
     fleet.start()
     fleet.until(601)
     backup.store.cut("claim")
@@ -302,7 +321,7 @@ def test_a_check_that_fails_for_good_is_an_error_once_and_the_run_is_watched_on(
 ) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 600)
+        hold_on(instance, 600)
     fleet.start()
     fleet.until(601)
     backup.store.break_("claim")
@@ -315,15 +334,25 @@ def test_a_check_that_fails_for_good_is_an_error_once_and_the_run_is_watched_on(
     backup.store.heal()
     fleet.until(655)
     assert [start.attempt for start in backup.of("start")] == [2]
-    backup.store.break_("claim")
-    fleet.until(655.1)
-    assert len(backup.of("error")) == 1
+
+
+def test_every_outage_of_the_checks_is_an_error_of_its_own(fleet: Fleet) -> None:
+    holder, backup = pair(fleet)
+    for instance in (holder, backup):
+        hold_on(instance, 600)
+    fleet.start()
+    for outage in (610, 630, 650):
+        fleet.until(outage)
+        backup.store.break_("claim")
+        fleet.until(outage + 10)
+        backup.store.heal()
+    assert [10 * (event.at.second // 10) for event in backup.of("error")] == [10, 30, 50]
 
 
 def test_a_removed_job_is_watched_no_more(fleet: Fleet) -> None:
     holder, backup = pair(fleet)
     for instance in (holder, backup):
-        hold_on(fleet, instance, 600)
+        hold_on(instance, 600)
     fleet.start()
     fleet.until(611)
     backup.scheduler.remove("sync")
@@ -331,3 +360,34 @@ def test_a_removed_job_is_watched_no_more(fleet: Fleet) -> None:
     fleet.until(660)
     assert all(check <= 611 for check in backup.store.checks(at(600)))
     assert backup.of("start") == []
+
+
+class Unreliable:
+    """Every 600 seconds; after the start nobody can say which slot was the latest."""
+
+    def __init__(self) -> None:
+        self.every = Every(600)
+        self.broken = False
+
+    def next_after(self, t: datetime, /) -> datetime | None:
+        return self.every.next_after(t)
+
+    def latest_at(self, t: datetime, /) -> datetime | None:
+        if self.broken:
+            raise ValueError("no")
+        return self.every.latest_at(t)
+
+
+def test_a_run_of_a_broken_schedule_is_watched_on(fleet: Fleet) -> None:
+    holder, backup = pair(fleet)
+    schedules = [Unreliable(), Unreliable()]
+    for instance, schedule in zip((holder, backup), schedules, strict=True):
+        instance.scheduler.add("sync", schedule, lambda ctx: ctx.sleep(1000))
+    fleet.start()
+    fleet.until(601)
+    for schedule in schedules:
+        schedule.broken = True
+    fleet.until(606)
+    crash(holder)
+    fleet.until(620)
+    assert [(s.attempt, s.trigger) for s in backup.of("start")] == [(2, "takeover")]

@@ -1,10 +1,11 @@
-"""Wrong arguments are refused where they are given; the message says what, which value, and what is right."""
+"""Wrong arguments are refused where they are given, with the value and what would be right."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from leasecron.testing import FakeClock, make_context, run_once
 
 BAD_NAMES = [None, 5, b"sync", "", "a\0b", "\ud800", ["sync"], Path("sync")]
 BAD_INTERVALS = ["0s", "-5s", "", "s", "10", "5 parsecs", "1.5ms", True, None, 0, -1, float("nan")]
-BAD_INTERVALS += [float("inf"), "٥s", 0.0000001, 10**12, timedelta(0), timedelta(microseconds=1), []]
+BAD_INTERVALS += [
+    float("inf"),
+    "\u0665s",
+    0.0000001,
+    10**12,
+    timedelta(0),
+    timedelta(microseconds=1),
+    [],
+]
 BAD_TZ = ["Mars/Olympus", "", "../UTC", 5, b"UTC", "Europe/Amsterdam\0"]
 
 
@@ -267,7 +276,7 @@ def test_the_limit_of_a_history_is_a_number_from_one(limit: Any) -> None:
 def test_the_job_of_a_history_is_a_name(job: Any, tmp_path: Path) -> None:
     for store in ("memory://", tmp_path / "x.db"):
         made = Scheduler(store)
-        message = refusal(lambda made=made: made.history(job))
+        message = refusal(partial(made.history, job))
         assert f"job is {job!r}" in message
         assert "None" in message
 
@@ -276,7 +285,9 @@ def test_a_history_without_end_is_all_of_it(tmp_path: Path) -> None:
     assert Scheduler(tmp_path / "x.db").history(limit=10**30) == []
 
 
-@pytest.mark.parametrize("timeout", [-1, float("nan"), "30", "30s", True, timedelta(1), [], 10**400])
+@pytest.mark.parametrize(
+    "timeout", [-1, float("nan"), "30", "30s", True, timedelta(1), [], 10**400]
+)
 @pytest.mark.parametrize("call", ["stop", "run"])
 def test_a_timeout_is_seconds_or_none(timeout: Any, call: str) -> None:
     made = scheduler()

@@ -20,7 +20,7 @@ import pytest
 import leasecron.clock
 from leasecron import Scheduler, SystemClock
 from leasecron.backends.memory import MemoryBackend
-from leasecron.clock import MAX_WAIT, Clock, SystemWaker
+from leasecron.clock import MAX_WAIT, SIGNAL_WAIT, Clock, SystemWaker
 from leasecron.testing import EventRecorder
 
 
@@ -124,8 +124,19 @@ def test_a_wait_of_any_length_is_split_and_ends_when_something_is_put(
     monkeypatch: pytest.MonkeyPatch, timeout: float | None
 ) -> None:
     waker, waits = stub(monkeypatch, arrives=100_000)
-    assert waker.get(timeout) == "item"
+    got: list[object] = []
+    thread = threading.Thread(target=lambda: got.append(waker.get(timeout)))
+    thread.start()
+    thread.join()
+    assert got == ["item"]
     assert max(waits.timeouts) == MAX_WAIT
+
+
+def test_the_main_thread_looks_for_signals_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes just before it falls asleep does not wake it."""
+    waker, waits = stub(monkeypatch, arrives=1_000)
+    assert waker.get(None) == "item"
+    assert max(waits.timeouts) == SIGNAL_WAIT
 
 
 def test_what_is_put_while_the_reader_sleeps_wakes_it() -> None:
@@ -194,7 +205,7 @@ def test_no_thread_of_a_scheduler_waits_longer_than_a_minute_at_a_time(
             timeouts.append(math.inf if timeout is None else timeout)
             return super().get(block, timeout)
 
-    monkeypatch.setattr(leasecron.clock.queue, "SimpleQueue", NotingQueue)
+    monkeypatch.setattr("leasecron.clock.queue.SimpleQueue", NotingQueue)
     scheduler = Scheduler(MemoryBackend())
     scheduler.cron("yearly", "0 0 1 1 *", lambda: None)
     scheduler.every("rare", "60d", lambda: None, timeout="100d", lease="60d")

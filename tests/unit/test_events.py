@@ -7,6 +7,7 @@ import threading
 import typing
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -237,13 +238,12 @@ def test_listeners_are_called_in_one_thread_in_the_order_in_which_they_came(flee
     one = fleet.instance()
     one.every(10, lambda: None)
     calls: list[tuple[int, str, str]] = []
+
+    def note(number: int, event: Any) -> None:
+        calls.append((number, event.name, threading.current_thread().name))
+
     for number in range(3):
-        one.scheduler.on(
-            "*",
-            lambda event, number=number: calls.append(
-                (number, event.name, threading.current_thread().name)
-            ),
-        )
+        one.scheduler.on("*", partial(note, number))
     fleet.start()
     fleet.until(11)
     assert calls == [

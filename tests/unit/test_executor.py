@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,11 +22,15 @@ def raising(error: BaseException) -> Callable[[], None]:
     return handler
 
 
+def stop(one: Instance) -> None:
+    one.scheduler.stop(timeout=60)
+
+
 def told_to_end(fleet: Fleet, one: Instance, cause: str) -> None:
     """Let the live run of ``one`` be told to end, for one cause."""
     match cause:
         case "stop":
-            fleet.clock.start_thread(lambda: one.scheduler.stop(timeout=60) and None, "stopper")
+            fleet.clock.start_thread(partial(stop, one), "stopper")
         case "takeover":
             one.store.scripts["heartbeat"] = lambda leases: ["lost"] * len(leases)
         case "lease-lost":
@@ -194,9 +199,7 @@ def test_the_text_of_an_error(error: BaseException, text: str) -> None:
     assert error_text(error) == text
 
 
-def test_the_traceback_reaches_logging_once(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_traceback_reaches_logging_once(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     one = fleet.instance()
     error = ValueError("what went wrong")
     one.every(600, raising(error))
@@ -220,10 +223,10 @@ def test_every_run_has_a_fresh_context_of_context_variables(fleet: Fleet) -> Non
         variable.set(ctx.job)
 
     one = fleet.instance()
-    one.every(10, handler)
+    one.every(5, handler, lease=4, heartbeat=1)  # soon enough for the same thread to do it all
     fleet.start()
     fleet.until(51)
-    assert seen == [("unset", 0)] * 5
+    assert seen == [("unset", 0)] * 10
 
 
 def test_a_record_that_cannot_be_written_is_an_error_and_the_run_has_succeeded_all_the_same(
@@ -298,7 +301,10 @@ def test_an_interrupted_run_is_released_uncounted_after_a_stop(fleet: Fleet) -> 
     assert (ending.status, ending.counted, ending.keep_lease) == ("interrupted", False, False)
     assert one.store.of("finish") == []
     (event,) = one.of("interrupted")
-    assert (event.reason, event.result.error) == ("stop", "RunAborted: the run was told to end: stop")
+    assert (event.reason, event.result.error) == (
+        "stop",
+        "RunAborted: the run was told to end: stop",
+    )
 
 
 def test_attempts_that_stop_released_are_never_used_up(fleet: Fleet) -> None:

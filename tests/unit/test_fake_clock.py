@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from leasecron.clock import Clock, Waker
-from leasecron.testing import FakeClock
+from leasecron.testing import FakeClock, turns
+from leasecron.testing.turns import Turns
 
 
 @pytest.fixture
@@ -338,7 +339,14 @@ def test_an_exception_ends_its_thread_alone(
     assert raised.get(timeout=5).exc_type is LookupError
 
 
-def test_threads_that_have_ended_keep_no_seat(clock: FakeClock) -> None:
+def test_threads_that_have_ended_pass_the_turn_on_and_keep_no_seat(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def miss(_: Turns) -> None:
+        raise AssertionError("the turn was not passed on")
+
+    monkeypatch.setattr(turns, "LOOK", 5.0)
+    monkeypatch.setattr(Turns, "_look", miss)
     for _ in range(20):
         clock.start_thread(lambda: None, "short")
         clock.settle()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +15,7 @@ from types import FrameType
 
 import pytest
 
-from leasecron.testing import FakeClock, turns
+from leasecron.testing import FakeClock, seats, turns
 from leasecron.testing.posture import stack_of
 
 LIMIT = 10.0  # real seconds after which a test gives up
@@ -42,16 +45,20 @@ def on_signal() -> Iterator[Callable[[Callable[[], None]], None]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def seats(clock: FakeClock) -> int:
+def seats_of(clock: FakeClock) -> int:
     return len(clock._turns._seats)
 
 
-def wait_for_turn(thread: threading.Thread) -> None:
-    """Return when the thread stands in the clock, whatever the turn."""
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Look again and again, for what happens outside the clock announces itself nowhere else."""
     end = time.monotonic() + LIMIT
-    while all(code is not turns.Turns.wait.__code__ for code, _ in stack_of(thread)):
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+def stands_in(thread: threading.Thread, function: Callable[..., object]) -> bool:
+    return any(code is function.__code__ for code, _ in stack_of(thread))
 
 
 def test_a_thread_that_blocks_outside_stops_nobody_and_is_seen_to_return(clock: FakeClock) -> None:
@@ -79,13 +86,14 @@ def test_a_thread_that_blocks_outside_stops_nobody_and_is_seen_to_return(clock: 
         gate.set()
         clock.settle()
         assert passed.drain() == [number]
-    assert seats(clock) == 1
+    assert seats_of(clock) == 1
 
 
 def test_a_return_is_seen_where_the_kernel_shows_nothing(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "pulse_of", lambda thread: None)
+    monkeypatch.setattr(seats, "pulse_of", lambda thread: None)
+    monkeypatch.setattr(turns, "RETURN", LIMIT)
     gate = threading.Event()
     passed = clock.waker()
 
@@ -131,7 +139,7 @@ def test_a_returning_thread_queues_for_its_turn(clock: FakeClock) -> None:
     thread = clock.start_thread(handler, "handler")
     clock.settle()
     gate.set()
-    wait_for_turn(thread)
+    wait_until(lambda: stands_in(thread, turns.Turns.wait))
     assert log == []
     clock.settle()
     assert log == ["item"]
@@ -172,7 +180,71 @@ def test_a_loop_of_real_sleeps_holds_up_no_time(clock: FakeClock) -> None:
     stop.set()
     thread.join(LIMIT)
     clock.settle()
-    assert seats(clock) == 1
+    assert seats_of(clock) == 1
+
+
+def looks_until_away(seat: seats.Seat) -> int:
+    return next(look for look in range(1, 10_000) if seat.stands_still())
+
+
+@pytest.mark.parametrize(
+    ("state", "patience"),
+    [("S", seats.PATIENCE), ("R", seats.LONG_PATIENCE), ("D", seats.LONG_PATIENCE)],
+)
+def test_a_thread_that_the_kernel_calls_busy_is_given_longer(
+    state: str, patience: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "pulse_of", lambda thread: (state, "1", "1"))
+    seat = seats.Seat(threading.current_thread(), service=False)
+    assert looks_until_away(seat) == 1 + patience  # the first look has none to be compared with
+
+
+def test_a_thread_that_has_not_woken_up_to_its_turn_is_never_away() -> None:
+    seat = seats.Seat(threading.current_thread(), service=True)
+    assert not any(seat.stands_still() for _ in range(2 * seats.LONG_PATIENCE))
+
+
+def test_a_pulse_that_never_rests_counts_less_than_the_stack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    beats = itertools.count()
+    monkeypatch.setattr(seats, "pulse_of", lambda thread: ("S", str(next(beats))))
+    first, second = threading.Event(), threading.Event()
+
+    def stand_at_two_places() -> None:
+        first.wait(LIMIT)
+        second.wait(LIMIT)
+
+    def comes_to_rest() -> bool:
+        before = stack_of(thread)
+        time.sleep(0.01)
+        return stands_in(thread, threading.Condition.wait) and stack_of(thread) == before
+
+    thread = threading.Thread(target=stand_at_two_places)
+    thread.start()
+    wait_until(comes_to_rest)
+    seat = seats.Seat(thread, service=False)
+    looks_until_away(seat)
+    assert not seat.stirs()
+    first.set()
+    wait_until(seat.stirs)
+    second.set()
+    thread.join()
+
+
+def test_no_garbage_is_collected_while_the_stacks_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collects: list[bool] = []
+
+    def list_nothing() -> dict[int, FrameType]:
+        collects.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr(sys, "_current_frames", list_nothing)
+    assert stack_of(threading.current_thread()) == ()
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 def test_a_thread_unknown_to_the_clock_may_put(clock: FakeClock) -> None:
@@ -193,9 +265,9 @@ def test_drivers_that_have_ended_keep_no_seat(clock: FakeClock) -> None:
         driver = threading.Thread(target=clock.advance, args=[1])
         driver.start()
         driver.join()
-        assert seats(clock) == 2
+        assert seats_of(clock) == 2
     clock.settle()
-    assert seats(clock) == 1
+    assert seats_of(clock) == 1
     assert clock.monotonic() - start == 3
 
 
@@ -229,9 +301,10 @@ def test_an_exception_out_of_advance_leaves_the_clock_usable(
     clock.start_thread(sender, "sender")
     with pytest.raises(Interrupted):
         clock.advance(60)
+    wait_until(clock._turns.has_turn)
     clock.advance(60)
     assert log == ["sender"]
-    assert seats(clock) == 1
+    assert seats_of(clock) == 1
 
 
 def test_a_signal_handler_cannot_wait_inside_a_wait(
@@ -252,4 +325,4 @@ def test_a_signal_handler_cannot_wait_inside_a_wait(
     with pytest.raises(RuntimeError, match="signal handler"):
         clock.advance(60)
     clock.settle()
-    assert seats(clock) == 1
+    assert seats_of(clock) == 1

@@ -108,7 +108,9 @@ def test_a_lease_is_trusted_from_before_the_claim_until_a_margin_before_its_end(
     one.store.cut("heartbeat")
     fleet.until(700)
     margin = min(1.0, lease / 10)
-    assert told.when[0] == (pytest.approx(600 + lease - margin, abs=1e-5), "lease-lost", 1)
+    when, reason, attempt = told.when[0]
+    assert when == pytest.approx(600 + lease - margin, abs=1e-5)
+    assert (reason, attempt) == ("lease-lost", 1)
 
 
 def test_a_renewed_lease_is_trusted_from_before_the_heartbeat_was_sent(fleet: Fleet) -> None:
@@ -183,10 +185,11 @@ def test_a_token_that_was_replaced_is_a_takeover(fleet: Fleet) -> None:
     one.store.scripts["release"] = lambda endings: [False for _ in endings]
     fleet.start()
     fleet.until(603)
-    assert told.when[0] == (602, "takeover", 1)
+    assert told.when == [(602, "takeover", 1)]
     (event,) = one.of("interrupted")
     assert (event.reason, event.result.status) == ("takeover", "interrupted")
-    assert beats(one)[:2] == [602] or beats(one)[1] > 604  # no second one of this attempt
+    fleet.until(606)
+    assert beats(one) == [602]
 
 
 def test_a_lease_that_ran_out_is_lost_and_counts_as_an_attempt(fleet: Fleet) -> None:

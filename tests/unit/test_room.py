@@ -135,13 +135,26 @@ def test_a_removed_job_waits_no_more(fleet: Fleet) -> None:
     live = Live(fleet, 50)
     one = fleet.instance(places=1)
     one.every(600, live, name="first")
-    one.every(600, live, name="second", jitter=1)
+    one.every(600, live, name="second", jitter=1, max_late=40)
     fleet.start()
     fleet.until(605)
     one.scheduler.remove("second")
     fleet.until(700)
     assert [job for job, _ in live.starts] == ["first"]
+    assert [claim.job for call in one.store.of("claim") for claim in call.items] == ["first"]
     assert one.of("skip") == []
+
+
+def test_a_slot_that_waits_for_room_is_dropped_by_a_stop(fleet: Fleet) -> None:
+    live = Live(fleet, 50)
+    one = fleet.instance(places=1)
+    one.every(600, live, name="first")
+    one.every(600, live, name="second", jitter=1, max_late=40)
+    fleet.start()
+    fleet.until(605)
+    assert one.scheduler.stop(timeout=60)
+    assert [claim.job for call in one.store.of("claim") for claim in call.items] == ["first"]
+    assert one.told == ["start", "success"]
 
 
 class FullClock(FakeClock):

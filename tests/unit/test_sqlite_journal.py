@@ -155,7 +155,8 @@ def test_a_store_in_use_without_a_log_is_used_as_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_setup, "_SWITCH", 0.02)
-    SqliteBackend(path, journal="delete").open()
+    first = SqliteBackend(path, journal="delete")
+    first.open()
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM runs").fetchall()
@@ -169,6 +170,7 @@ def test_a_store_in_use_without_a_log_is_used_as_it_is(
         with pytest.raises(BackendUnavailable, match="the same journal option"):
             SqliteBackend(path, journal="wal").open()
     second.close()
+    first.close()
 
 
 def test_another_host_on_the_network_is_named(

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.driver import Driver, a_claim, at
+from contract.driver import LEASE, Driver, a_claim, at
 from contract.hand_clock import HandClock
 
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite_place import Place
+from leasecron.backends.sqlite_setup import Settings, reopen_store
+from leasecron.backends.turnstile import Turnstile
 from leasecron.errors import BackendError, BackendUnavailable, SchedulerStateError
 from leasecron.model import Ending
 
@@ -119,6 +122,47 @@ def test_a_suspended_store_is_never_created_anew(store: Driver, path: Path, repl
     assert store.claim(0, "a").outcome == "won"
 
 
+def test_a_file_that_is_replaced_while_it_is_reopened_is_noticed(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = SqliteBackend(path.with_name("other.db"))
+    other.open()
+    other.close()
+    backend_of(store).suspend()
+
+    def replace_and_reopen(place: Place, settings: Settings) -> sqlite3.Connection:
+        path.rename(path.with_suffix(".away"))
+        path.with_name("other.db").rename(path)
+        return reopen_store(place, settings)
+
+    connection = "leasecron.backends.sqlite_connection"
+    with monkeypatch.context() as racing:
+        racing.setattr(f"{connection}.reopen_store", replace_and_reopen)
+        with pytest.raises(BackendUnavailable, match="replaced"):
+            store.unfinished()
+    with pytest.raises(BackendUnavailable, match="replaced"):
+        store.unfinished()
+    path.with_suffix(".away").replace(path)
+    assert store.unfinished() == []
+
+
+def test_a_file_that_vanishes_while_it_is_reopened_is_not_created(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend_of(store).suspend()
+    away = path.with_suffix(".away")
+    with monkeypatch.context() as racing:
+        racing.setattr(
+            "leasecron.backends.sqlite_setup.check_writable", lambda place: path.rename(away)
+        )
+        with pytest.raises(BackendUnavailable):
+            store.unfinished()
+
+    assert not path.exists()
+    away.rename(path)
+    assert store.unfinished() == []
+
+
 def test_a_new_start_may_begin_with_a_new_file(store: Driver, path: Path) -> None:
     store.win(0, "a")
     store.backend.close()
@@ -143,6 +187,33 @@ def test_a_locked_store_is_unavailable_and_comes_back(store: Driver, path: Path)
         assert store.claim(0, "b").outcome == "running"  # a plain read
         other.execute("ROLLBACK")
     assert store.heartbeat(0, "a") == "ok"
+
+
+def test_a_lease_counts_from_when_the_write_lock_was_had(
+    store: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait_long(_turnstile: Turnstile, _wait: float) -> bool:
+        store.clock.advance(LEASE + 1)
+        return False
+
+    with monkeypatch.context() as waiting:
+        waiting.setattr(Turnstile, "enter", wait_long)
+        store.win(0, "a")
+    store.clock.advance(LEASE - 1)
+
+    assert store.claim(0, "b").outcome == "running"
+
+
+def test_a_claim_that_waited_until_it_was_late_is_late(
+    store: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait_long(_turnstile: Turnstile, _wait: float) -> bool:
+        store.clock.advance(10)
+        return False
+
+    monkeypatch.setattr(Turnstile, "enter", wait_long)
+
+    assert store.claim(0, "a", max_late=5.0).outcome == "late"
 
 
 def test_text_that_cannot_be_stored_leaves_no_transaction_open(store: Driver) -> None:

@@ -134,6 +134,28 @@ def test_a_store_migrated_while_it_was_suspended_is_not_used(
     backend.close()
 
 
+def test_a_store_that_another_process_creates_meanwhile_is_no_foreign_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = sqlite_schema._number
+    asked: list[str] = []
+
+    def create_after_the_first(connection: sqlite3.Connection, statement: str) -> int:
+        found = real(connection, statement)
+        asked.append(statement)
+        if len(asked) == 1:
+            make_old_store(path, len(CHANGES))
+        return found
+
+    path.touch()
+    with monkeypatch.context() as racing:
+        racing.setattr(sqlite_schema, "_number", create_after_the_first)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            sqlite_schema.is_current(connection, str(path))
+
+    assert len(asked) > 1
+
+
 def test_fences_begin_at_the_time_of_creation(path: Path) -> None:
     clock = HandClock()
     backend = SqliteBackend(path)

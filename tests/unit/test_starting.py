@@ -45,7 +45,7 @@ def test_threads_that_start_together_start_one_scheduler(fleet: Fleet) -> None:
     for _ in range(4):
         fleet.clock.start_thread(one.start, "starter")
     fleet.until(11)
-    assert one.scheduler.running
+    assert one.running()
     assert len(one.store.of("open")) == 1
     assert [name for name in threads(fleet) if "worker" not in name] == SERVICE
     assert one.told == ["start", "success"]
@@ -66,10 +66,10 @@ def test_start_after_stop_starts_afresh(fleet: Fleet) -> None:
     for moment in (11, 31, 51):
         one.start()
         fleet.until(moment)
-        assert one.scheduler.running
+        assert one.running()
         assert one.scheduler.stop()
         fleet.until(moment + 5)
-        assert not one.scheduler.running
+        assert not one.running()
     assert [start.slot for start in one.of("start")] == [at(n) for n in range(10, 51, 10)]
     assert one.of("start")[1].trigger == "scheduled"
 
@@ -77,14 +77,14 @@ def test_start_after_stop_starts_afresh(fleet: Fleet) -> None:
 def test_running_says_whether_runs_are_claimed_here(fleet: Fleet) -> None:
     one = fleet.instance()
     one.every(600, lambda: fleet.nap(10))
-    assert not one.scheduler.running
+    assert not one.running()
     fleet.start()
-    assert one.scheduler.running
+    assert one.running()
     fleet.until(601)
     assert not one.scheduler.stop(timeout=1)
-    assert not one.scheduler.running
+    assert not one.running()
     assert one.scheduler.stop(timeout=30)
-    assert not one.scheduler.running
+    assert not one.running()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -104,7 +104,7 @@ def test_a_start_while_a_stop_is_draining_takes_the_threads_over(fleet: Fleet) -
     fleet.until(23)
     assert bodies == [at(10)]
     one.start()
-    assert one.scheduler.running
+    assert one.running()
     fleet.until(41)
     assert bodies == [at(10), at(40)]  # slot 30 was overlapped
     assert len(one.store.of("open")) == 1
@@ -127,7 +127,7 @@ def test_a_stop_that_is_overtaken_by_a_start_returns_false(fleet: Fleet) -> None
     one.start()
     fleet.until(900)
     assert answers == [(False, 610)]
-    assert one.scheduler.running
+    assert one.running()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -147,7 +147,7 @@ def test_a_start_while_the_store_is_being_closed_hears_and_runs_all(fleet: Fleet
     fleet.until(21)
     assert one.scheduler.stop(timeout=5) is False
     one.start()
-    assert one.scheduler.running
+    assert one.running()
     fleet.until(30)
     one.store.heal()
     fleet.until(101)
@@ -174,7 +174,7 @@ def test_a_start_from_a_listener_of_a_stopping_scheduler_resumes_it(fleet: Fleet
     one.scheduler.stop(timeout=5)
     fleet.until(31)
     assert restarts == ["stop"]
-    assert one.scheduler.running
+    assert one.running()
     assert at(30) in [start.slot for start in one.of("start")]
 
 
@@ -188,7 +188,7 @@ def test_a_store_that_cannot_be_used_raises_at_the_start(fleet: Fleet, error: Ex
     with pytest.raises(type(error)) as caught:
         one.start()
     assert caught.value is error
-    assert not one.scheduler.running
+    assert not one.running()
     assert seconds(fleet.clock) == 4.5
     fleet.clock.settle()
     assert threads(fleet) == []
@@ -216,7 +216,7 @@ def test_a_store_that_does_not_answer_is_given_up_after_five_seconds(fleet: Flee
     with pytest.raises(BackendUnavailable, match=r"memory://.*5 s"):
         one.start()
     assert seconds(fleet.clock) - before == 5
-    assert not one.scheduler.running
+    assert not one.running()
     fleet.clock.advance(100)
     assert threads(fleet) == []
     assert len(one.store.of("close")) == 1  # it did open in the end, and is let go of
@@ -258,7 +258,7 @@ def test_a_start_that_gets_no_thread_raises_and_leaves_nothing_behind(
     clock.left = left
     with pytest.raises(RuntimeError, match="can't start new thread"):
         one.start()
-    assert not one.scheduler.running
+    assert not one.running()
     clock.settle()
     assert threads(fleet) == []
     assert all(queue.ended for queue in one.scheduler._lifecycle._queues)
@@ -289,13 +289,13 @@ def test_with_starts_and_stops(fleet: Fleet) -> None:
     one.every(10, lambda: None)
     with one.scheduler as entered:
         assert entered is one.scheduler
-        assert one.scheduler.running
+        assert one.running()
         fleet.until(11)
-    assert not one.scheduler.running
+    assert not one.running()
     assert one.told == ["start", "success"]
     with pytest.raises(ValueError, match="mine"), one.scheduler:
         raise ValueError("mine")
-    assert not one.scheduler.running
+    assert not one.running()
 
 
 @pytest.mark.parametrize(("value", "off"), [("1", True), ("0", False), ("", False)])
@@ -311,7 +311,7 @@ def test_leasecron_off_makes_start_do_nothing(
     one = fleet.instance()
     one.every(10, lambda: None)
     one.start()
-    assert one.scheduler.running is not off
+    assert one.running() is not off
     fleet.until(11)
     assert one.told == ([] if off else ["start", "success"])
     assert ("LEASECRON_OFF" in caplog.text) is off
@@ -319,7 +319,7 @@ def test_leasecron_off_makes_start_do_nothing(
     assert one.scheduler.stop()
     monkeypatch.delenv("LEASECRON_OFF")
     one.start()
-    assert one.scheduler.running
+    assert one.running()
 
 
 def test_run_outside_the_main_thread_is_refused() -> None:

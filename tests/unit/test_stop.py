@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from runs_support import SEEDS, Fleet, Instance, at, seconds
 
-from leasecron import RunContext
-from leasecron.model import Claim
+from leasecron import BackendError, RunContext
+from leasecron.model import Claim, ClaimAnswer, Outcome
 
 
 def threads(fleet: Fleet) -> list[str]:
@@ -25,10 +25,10 @@ def in_thread(fleet: Fleet, call: Callable[[], object]) -> Callable[[], object]:
     return lambda: answers[0] if answers else "not back"
 
 
-def working(fleet: Fleet, length: float, **options: float) -> Instance:
+def working(fleet: Fleet, length: float) -> Instance:
     """Return a started instance whose job ignores its signal for ``length`` seconds at slot 600."""
     one = fleet.instance()
-    one.scheduler.every("sync", 600, lambda: fleet.nap(length), **options)  # type: ignore[arg-type]
+    one.every(600, lambda: fleet.nap(length))
     fleet.start()
     fleet.until(601)
     return one
@@ -46,7 +46,7 @@ def test_stop_ends_every_thread(fleet: Fleet) -> None:
     assert one.scheduler.stop()
     fleet.clock.settle()
     assert threads(fleet) == []
-    assert not one.scheduler.running
+    assert not one.running()
 
 
 def test_stop_fires_nothing_more(fleet: Fleet) -> None:
@@ -109,7 +109,7 @@ def test_stop_gives_up_waiting_and_the_handler_keeps_its_lease(fleet: Fleet) -> 
     one = working(fleet, 100)
     assert one.scheduler.stop(timeout=10) is False
     assert seconds(fleet.clock) == 611
-    assert not one.scheduler.running
+    assert not one.running()
     fleet.until(650)
     assert [call.at for call in one.store.of("heartbeat")][-3:] == [646, 648, 650]
     fleet.until(701)
@@ -319,3 +319,43 @@ def test_questions_that_a_stop_cuts_short_are_no_errors_of_the_store(fleet: Flee
     fleet.until(10)
     assert one.scheduler.stop()
     assert {str(error.exception) for error in one.of("error")} == {"the line is cut"}
+
+
+@pytest.mark.parametrize("outcome", ["running", "overlap", "late", "done", "early"])
+@pytest.mark.parametrize("end", ["stop", "remove"])
+def test_what_a_claim_is_answered_after_a_stop_or_a_remove_leads_to_nothing(
+    fleet: Fleet, outcome: Outcome, end: str
+) -> None:
+    one = fleet.instance()
+    one.every(600, lambda: None)
+
+    def slow(claims: list[Claim]) -> list[ClaimAnswer]:
+        fleet.nap(3)
+        return [ClaimAnswer(outcome, holder="other", other=at(0), wait=1.0) for _ in claims]
+
+    one.store.scripts["claim"] = slow
+    fleet.start()
+    fleet.until(601)
+    if end == "stop":
+        assert one.scheduler.stop()
+    else:
+        one.scheduler.remove("sync")
+    fleet.until(700)
+    assert one.events == []
+    assert len(one.store.of("claim")) == 1
+    assert one.store.of("release") == []
+
+
+def test_a_claim_that_fails_after_a_stop_leads_to_nothing(fleet: Fleet) -> None:
+    one = fleet.instance()
+    one.every(600, lambda: None)
+
+    def slow(_claims: list[Claim]) -> None:
+        fleet.nap(3)
+        raise BackendError("no")
+
+    one.store.scripts["claim"] = slow
+    fleet.start()
+    fleet.until(601)
+    assert one.scheduler.stop()
+    assert one.events == []

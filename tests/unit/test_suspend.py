@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fake_instances import NOON, Instances, several_orders
 
+from leasecron import JobOptionArgs
+
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 
@@ -52,8 +54,8 @@ def test_asleep_over_several_slots_none_is_caught_up_that_is_not_to_be(
     instances: Instances, woken: str
 ) -> None:
     scheduler = instances.new()
-    late = {"14:06": {}, "14:02": {"catch_up": 0}}[woken]
-    scheduler.every("job", "1h", instances.handler(), **late)
+    options: dict[str, JobOptionArgs] = {"14:06": {}, "14:02": {"catch_up": 0}}
+    scheduler.every("job", "1h", instances.handler(), **options[woken])
     scheduler.start()
     instances.clock.settle()
     hour, minute = map(int, woken.split(":"))

@@ -1,65 +1,17 @@
-"""The timers thread by itself: deadlines, cancelled ones, and what others hand over."""
+"""The timers thread by itself: deadlines, what others hand over, and how a jump is noticed."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from fake_instances import NOON, START
+from timers_bench import Bench, job
 
-from leasecron import JobOptions, Scheduler
-from leasecron.backends.memory import MemoryBackend
 from leasecron.clock import MAX_WAIT
-from leasecron.jobs import DeclaredJob, declare
 from leasecron.schedules import Every
-from leasecron.testing import EventRecorder, FakeClock
-from leasecron.timers import Deadlines, JobTimers, Timer
-
-SECOND = timedelta(seconds=1)
-
-
-class Bench:
-    """Timers with a thread of their own, and a list of what they called."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
-        self.log: list[object] = []
-        self.jumps = 0
-        self.timers = JobTimers(clock, self._fire, self._failed, self._jumped)
-        self.timers.start()
-
-    def do(self, *calls: tuple[object, ...]) -> None:
-        """Have methods of the timers called in their thread."""
-        for function, *args in calls:
-            self.timers.post(function, *args)  # type: ignore[arg-type]
-        self.clock.settle()
-
-    def _fire(self, job: DeclaredJob, slot: datetime) -> None:
-        self.log.append(slot)
-
-    def _failed(self, job: DeclaredJob, error: Exception) -> None:
-        self.log.append(error)
-
-    def _jumped(self) -> None:
-        self.jumps += 1
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(START)
-
-
-@pytest.fixture
-def bench(clock: FakeClock) -> Iterator[Bench]:
-    bench = Bench(clock)
-    yield bench
-    bench.do((bench.timers.end,))
-
-
-def job(name: str = "job", interval: str = "10s") -> DeclaredJob:
-    return declare(name, Every(interval), lambda: None, {"jitter": 0}, JobOptions())
+from leasecron.testing import FakeClock
+from leasecron.timers import Deadlines, Timer
 
 
 def test_deadlines_come_in_order_of_time_and_then_of_arrival(bench: Bench) -> None:
@@ -112,24 +64,11 @@ def test_100000_arm_and_cancel_cycles_keep_the_heap_small() -> None:
     assert deadlines.pop(10**9, 1000) == live
 
 
-def test_a_job_that_is_armed_and_disarmed_leaves_nothing(bench: Bench) -> None:
-    timers = bench.timers
-    coming, going = job("coming"), job("going")
-
-    def cycle() -> None:
-        for _ in range(5_000):
-            timers.arm(going)
-            timers.arm(coming)
-            timers.disarm(going)
-
-    bench.do((timers.arm, coming), (cycle,))
-    assert len(timers._slots._heap) < 200
-    assert len(timers._armed) == 1
-
-
 def test_deadlines_go_by_the_monotonic_clock_and_slots_by_the_wall_clock(bench: Bench) -> None:
     timers = bench.timers
-    bench.do((timers.after, 100, bench.log.append, "delay"), (timers.arm, job(interval="1h")))
+    bench.do(
+        (timers.after, 100, bench.log.append, "delay"), (timers.arm, job(schedule=Every("1h")))
+    )
     bench.clock.jump(wall=3600)
     bench.clock.advance(MAX_WAIT)
     assert bench.log == [NOON + timedelta(hours=1)]
@@ -224,30 +163,3 @@ def test_a_jump_is_noticed_within_a_minute_when_nothing_else_is_due(bench: Bench
     bench.clock._turns.shift(wall=3_600_000_000, monotonic=0)  # nobody is told of it
     bench.clock.advance(MAX_WAIT)
     assert bench.jumps == 1
-
-
-def test_while_arming_is_stopped_no_job_is_armed(bench: Bench) -> None:
-    timers = bench.timers
-    first, second = job("first"), job("second")
-    bench.do((timers.arm, first), (timers.stop_arming,), (timers.arm, second))
-    bench.clock.advance(30)
-    assert bench.log == []
-    assert timers.next_slot(first) is timers.next_slot(second) is None
-    bench.do((timers.resume_arming,), (timers.arm, second))
-    bench.clock.advance(10)
-    assert bench.log == [NOON + 40 * SECOND]
-
-
-def test_2000_jobs_armed_for_tomorrow_use_few_threads() -> None:
-    before = set(threading.enumerate())
-    scheduler = Scheduler(MemoryBackend())
-    for number in range(2000):
-        scheduler.every(f"job-{number}", "365d", lambda: None)
-    scheduler.every("last", "20ms", lambda: None)  # jobs are armed in order, so this one last
-    recorder = EventRecorder(scheduler)
-    with scheduler:
-        recorder.wait_for("start")
-        ours = set(threading.enumerate()) - before
-        assert all(scheduler._lifecycle.next_slot(job) for job in scheduler._jobs.values())
-        assert len(ours) <= 5
-        assert all(thread.name.startswith("leasecron-") for thread in ours)

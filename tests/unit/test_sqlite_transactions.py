@@ -1,0 +1,139 @@
+"""What a call costs: which lock it takes, and how many transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from contract.driver import JOB, LEASE, Driver, a_claim, at
+from contract.hand_clock import HandClock
+
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.model import Declaration, Ending, LeaseRef, Retention
+
+
+class Traced(Driver):
+    """A store that notes the statements of a call."""
+
+    def statements(self, call: Callable[[], object]) -> list[str]:
+        """Return the first word of each statement, those of a transaction as they are."""
+        assert isinstance(self.backend, SqliteBackend)
+        noted: list[str] = []
+        link = self.backend._store._link
+        assert link is not None
+        link.connection.set_trace_callback(noted.append)
+        call()
+        link.connection.set_trace_callback(None)
+        return [" ".join(statement.split()) for statement in noted]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Traced]:
+    backend = SqliteBackend(tmp_path / "store.db", durability="normal")
+    clock = HandClock()
+    backend.open(clock)
+    yield Traced(backend, clock)
+    backend.close()
+
+
+def transactions(statements: list[str]) -> list[str]:
+    kinds = ("BEGIN", "COMMIT", "ROLLBACK")
+    return [statement for statement in statements if statement.startswith(kinds)]
+
+
+READ = ["BEGIN", "COMMIT"]
+WRITE = ["BEGIN IMMEDIATE", "COMMIT"]
+
+
+def test_a_claim_that_changes_nothing_takes_no_write_lock(store: Traced) -> None:
+    store.win(0, "a")
+    store.win(0, "b", job="done")
+    store.finish(0, "b", job="done")
+    answers = []
+
+    def claim() -> None:
+        answers.extend(
+            store.backend.claim(
+                [
+                    a_claim(0, "c"),
+                    a_claim(10, "d"),
+                    a_claim(-10, "e", max_late=5.0),
+                    a_claim(5, "f", mode="takeover"),
+                    a_claim(0, "g", job="done"),
+                ]
+            )
+        )
+
+    assert transactions(store.statements(claim)) == READ
+    assert [answer.outcome for answer in answers] == [
+        "running",
+        "overlap",
+        "late",
+        "none",
+        "done",
+    ]
+
+
+def test_a_batch_that_changes_something_is_one_transaction_after_one_read(store: Traced) -> None:
+    claims = [a_claim(0, "a", job=f"job-{number}") for number in range(100)]
+
+    statements = store.statements(lambda: store.backend.claim(claims))
+
+    assert transactions(statements) == READ + WRITE
+
+
+def test_every_write_is_in_a_transaction_that_began_as_one(store: Traced) -> None:
+    backend = store.backend
+
+    def everything() -> None:
+        backend.declare([Declaration(JOB, "daily")])
+        for slot in (0, 10, 20):
+            fence = store.win(slot, "a", max_late=1e9)
+            backend.heartbeat([LeaseRef(JOB, at(slot), "a", LEASE)])
+            backend.release([Ending(JOB, at(slot), "a", "interrupted")])
+            backend.finish([Ending(JOB, at(slot), "a", "success")])
+            store.save(slot, fence)
+            store.clock.advance(1000)
+        backend.unfinished([JOB])
+        backend.history(JOB)
+        backend.prune([Retention(JOB, 0.0, 0, 0.0)])
+
+    statements = store.statements(everything)
+
+    began = ""
+    writes = 0
+    for statement in statements:
+        if statement.startswith("BEGIN"):
+            began = statement
+        if statement.startswith(("INSERT", "UPDATE", "DELETE")):
+            writes += 1
+            assert began == "BEGIN IMMEDIATE", statement
+    assert writes > 10
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "finish", "release"])
+def test_a_batch_of_holders_is_one_transaction(store: Traced, call: str) -> None:
+    claims = [a_claim(0, "a", job=f"job-{number}") for number in range(100)]
+    store.backend.claim(claims)
+    items = [
+        LeaseRef(claim.job, claim.slot, "a", LEASE)
+        if call == "heartbeat"
+        else Ending(claim.job, claim.slot, "a", "success")
+        for claim in claims
+    ]
+
+    statements = store.statements(lambda: getattr(store.backend, call)(items))
+
+    assert transactions(statements) == WRITE
+
+
+def test_calls_that_only_read_take_no_write_lock(store: Traced) -> None:
+    store.win(0, "a")
+
+    def read() -> None:
+        store.unfinished()
+        store.backend.history()
+        store.backend.prune([Retention(JOB, 1e9, 1000, 1e9)])
+
+    assert transactions(store.statements(read)) == READ * 3
