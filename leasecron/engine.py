@@ -91,6 +91,10 @@ class Engine:
         self.stop_asked = True
         self.timers.post(self._stop, waker)
 
+    def tell_of_stop(self, waker: Waker) -> None:
+        """Have ``waker`` told as :meth:`stop` would, once somebody else stops."""
+        self.timers.post(self._note_waiting, waker)
+
     def stop_firing(self) -> None:
         """Let live runs go on and begin no new one."""
         self.timers.post(self.timers.stop_arming)
@@ -117,7 +121,7 @@ class Engine:
         self.recovery.forget(job)
 
     def _stop(self, waker: Waker) -> None:
-        self._waiting.append(waker)
+        self._note_waiting(waker)
         if self.closed:
             waker.put("closed")
             waker.put("drained")
@@ -127,6 +131,10 @@ class Engine:
             self._jobs.clear()
             self.runner.stop()
             self._idle()
+
+    def _note_waiting(self, waker: Waker) -> None:
+        if waker not in self._waiting:
+            self._waiting.append(waker)
 
     def _resume(self, jobs: list[DeclaredJob], resumed: Waker) -> None:
         if self._closing:

@@ -79,8 +79,7 @@ class Executor:
         run: LiveRun,
         runner: Runner,
         exception: BaseException | None,
-        wall: float,
-        monotonic: float,
+        ended: float,
     ) -> None:
         if run.worker is not None:
             self._workers.give_back(run.worker)
@@ -89,7 +88,7 @@ class Executor:
             self._timers.cancel(run.timeout)
         if run.result is None:
             run.exception = exception
-            run.decide(_classify(exception, told=run.signal.is_set()), wall, monotonic)
+            run.decide(_classify(exception, told=run.signal.is_set()), ended)
             self._store_end(run, runner)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
             self._settle(run, runner)
@@ -101,7 +100,7 @@ class Executor:
         run.exception = TimeoutError(
             f"job {run.claim.job!r} ran past its timeout of {run.job.options.timeout:g} s"
         )
-        run.decide("failed", self._clock.wall(), self._clock.monotonic())
+        run.decide("failed", self._clock.monotonic())
         self._store_end(run, runner)
 
     def _store_end(self, run: LiveRun, runner: Runner) -> None:
@@ -214,7 +213,7 @@ def _call_handler(
     job: DeclaredJob,
     context: RunContext,
     clock: Clock,
-    ended: Callable[[BaseException | None, float, float], None],
+    ended: Callable[[BaseException | None, float], None],
 ) -> None:
     """Call the handler in the worker's thread, in a context that no other run has touched."""
     exception: BaseException | None = None
@@ -222,4 +221,4 @@ def _call_handler(
         contextvars.Context().run(job.call, context)
     except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
         exception = error
-    ended(exception, clock.wall(), clock.monotonic())
+    ended(exception, clock.monotonic())

@@ -146,6 +146,17 @@ class Lifecycle:
             return False
         return self._wait_until_closed(engine, waker, timeout)
 
+    def wait_for_stop(self, waker: Waker) -> None:
+        """Wait until somebody has stopped the engine, or has put anything into ``waker``."""
+        told = "resumed"
+        while told == "resumed":  # a stop that was taken back
+            engine = self._engine
+            if engine is not None:
+                engine.tell_of_stop(waker)
+                if engine.closed:  # asked after the hand-over, which may have come too late
+                    return
+            told = waker.get()
+
     def _wait_until_closed(self, engine: Engine, waker: Waker, timeout: float | None) -> bool:
         give_up = None if timeout is None else self._clock.monotonic() + timeout
         with contextlib.suppress(queue.Empty):

@@ -77,8 +77,14 @@ class LiveRun:
             signal=self.signal,
         )
 
-    def decide(self, status: Status, wall: float, monotonic: float) -> None:
-        """Settle how the run ended; ``wall`` and ``monotonic`` say when."""
+    def decide(self, status: Status, ended: float) -> None:
+        """Settle how the run ended, at the monotonic time ``ended``.
+
+        Both instants are of the clock at the start, so that a step of the wall clock meanwhile
+        neither stretches the run nor ends it before it began.
+        """
+        started_at = from_seconds(self.started_at)
+        ended_at = from_seconds(self.started_at + max(0.0, ended - self.started))
         self.result = RunResult(
             job=self.claim.job,
             slot=self.claim.slot,
@@ -87,9 +93,9 @@ class LiveRun:
             instance=self.claim.instance,
             trigger=self.claim.trigger,
             status=status,
-            started_at=from_seconds(self.started_at),
-            ended_at=from_seconds(wall),
-            duration=max(0.0, monotonic - self.started),
+            started_at=started_at,
+            ended_at=ended_at,
+            duration=(ended_at - started_at).total_seconds(),
             error=None if self.exception is None else error_text(self.exception),
         )
 

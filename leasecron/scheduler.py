@@ -164,7 +164,8 @@ class Scheduler(Declarations):
     def run(self, *, timeout: float | None = 30.0) -> bool:
         """Start, wait for SIGTERM or SIGINT, stop; return what :meth:`stop` returned.
 
-        A second signal ends the waiting for handlers. The signal handlers that were there before
+        It also returns once the scheduler was stopped by somebody else, such as a handler of the
+        last job that there was to do. A second signal ends the waiting for handlers. The signal handlers that were there before
         are put back. Raises :class:`SchedulerStateError` outside the main thread.
         """
         _check_timeout(timeout)
@@ -178,7 +179,7 @@ class Scheduler(Declarations):
         before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
-            waker.get()
+            self._lifecycle.wait_for_stop(waker)
             return self._lifecycle.stop(waker, timeout)
         finally:
             for number, handler in before.items():

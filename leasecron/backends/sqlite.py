@@ -163,15 +163,17 @@ class SqliteBackend:
             return store.read(lambda connection, _moment: newest_results(connection, job, limit))
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
-        def work(connection: sqlite3.Connection, moment: Moment) -> bool:
-            found = find_removals(connection, moment, retentions)
-            remove(connection, moment, found)
-            return found.more
-
         with self._store.call() as store:
-            if not store.read(lambda connection, now: find_removals(connection, now, retentions)):
+            seen = store.read(lambda connection, now: find_removals(connection, now, retentions))
+            if not seen.retentions:
                 return False
-            return store.write(work)
+
+            def work(connection: sqlite3.Connection, moment: Moment) -> bool:
+                found = find_removals(connection, moment, seen.retentions)
+                remove(connection, moment, found)
+                return found.more
+
+            return store.write(work) or seen.more
 
     def _hold(
         self,

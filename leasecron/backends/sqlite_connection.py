@@ -51,10 +51,12 @@ class _Link:
     def close(self) -> None:
         """Close both, in turn: the last connection of all writes the log back into the database."""
         held = self._turnstile.enter(_TURN)
-        self.connection.close()
-        if held:
-            self._turnstile.leave()
-        self._turnstile.close()
+        try:
+            self.connection.close()
+        finally:
+            if held:
+                self._turnstile.leave()
+            self._turnstile.close()
 
     def in_turn(self, begin: str, work: Callable[[sqlite3.Connection], T], deadline: float) -> T:
         """Do ``work`` as one transaction that writes."""

@@ -34,14 +34,12 @@ _MARK = """
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """One batch of what may go. ``more`` says that it is not all."""
+    """One batch of what may go, by whose retentions. ``more`` says that it is not all."""
 
     rows: tuple[RunRow, ...]
     fences: tuple[int, ...]
+    retentions: tuple[Retention, ...]
     more: bool
-
-    def __bool__(self) -> bool:
-        return bool(self.rows or self.fences)
 
 
 def find_removals(
@@ -50,16 +48,20 @@ def find_removals(
     """Return what may go, at most PRUNE_BATCH rows in all."""
     rows: list[RunRow] = []
     fences: list[int] = []
+    concerned: list[Retention] = []
+    room = PRUNE_BATCH + 1  # one more than may go says that something is left
     for retention in retentions:
-        # One more than there is room for says that something is left.
-        rows += _old_runs(connection, moment, retention, PRUNE_BATCH + 1 - len(rows) - len(fences))
-        fences += _old_records(
-            connection, moment, retention, PRUNE_BATCH + 1 - len(rows) - len(fences)
-        )
-        if len(rows) + len(fences) > PRUNE_BATCH:
+        old_rows = _old_runs(connection, moment, retention, room)
+        old_fences = _old_records(connection, moment, retention, room - len(old_rows))
+        if old_rows or old_fences:
+            concerned.append(retention)
+        rows += old_rows
+        fences += old_fences
+        room -= len(old_rows) + len(old_fences)
+        if room == 0:
             (fences or rows).pop()
-            return Removals(tuple(rows), tuple(fences), more=True)
-    return Removals(tuple(rows), tuple(fences), more=False)
+            break
+    return Removals(tuple(rows), tuple(fences), tuple(concerned), more=room == 0)
 
 
 def remove(connection: sqlite3.Connection, moment: Moment, removals: Removals) -> None:
@@ -94,18 +96,10 @@ def _old_records(
     beyond = _fence_at(connection, retention.job, min(retention.records, MAX_RECORDS))
     if beyond is None:
         return []
-    too_many = None
-    if retention.records < MAX_RECORDS:
-        too_many = _fence_at(connection, retention.job, MAX_RECORDS)
-    else:
-        too_many = beyond
+    too_many = _fence_at(connection, retention.job, MAX_RECORDS) or 0
     before = moment.wall - retention.age * 1000
     oldest = connection.execute(_OLDEST_RECORDS, (retention.job, beyond, limit)).fetchall()
-    return [
-        fence
-        for fence, ended_at in oldest
-        if ended_at < before or (too_many is not None and fence <= too_many)
-    ]
+    return [fence for fence, ended_at in oldest if fence <= too_many or ended_at < before]
 
 
 def _fence_at(connection: sqlite3.Connection, job: str, offset: int) -> int | None:

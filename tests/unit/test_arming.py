@@ -61,6 +61,17 @@ def test_jitter_as_wide_as_can_be_neither_loses_nor_repeats_a_slot(instances: In
     assert all(0 <= lateness(call) < 1 for call in instances.calls)
 
 
+def test_a_jitter_wider_than_the_gap_to_the_next_slot_is_cut_to_less(instances: Instances) -> None:
+    for _ in range(2):
+        scheduler = instances.new()
+        scheduler.cron("job", "* * * * *", instances.handler(), jitter="4m")
+        scheduler.start()
+    instances.clock.advance(101 * 60)
+    assert instances.slots() == every(60, start=NOON + 60 * SECOND, count=100)
+    spread = [lateness(call) for call in instances.calls]
+    assert 40 < max(spread) < 60
+
+
 def test_without_a_given_jitter_it_is_a_twentieth_of_the_gap_and_at_most_half_a_second(
     instances: Instances,
 ) -> None:

@@ -42,9 +42,15 @@ def test_a_job_added_after_the_start_is_recovered_too(fleet: Fleet) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_removed_during_its_recovery_is_neither_armed_nor_claimed(fleet: Fleet) -> None:
     bodies: list[float] = []
+    first = fleet.instance("first")
+    first.every(60, lambda: fleet.nap(100))
+    first.start()
+    fleet.until(62)
+    first.store.cut()
+    fleet.until(80)  # what it leaves behind could be taken over
     one = slow_to_recover(fleet, 3)
     one.scheduler.every("sync", 60, noting(bodies), catch_up="1h")
-    fleet.until(6)
+    fleet.until(81)
     one.scheduler.remove("sync")
     fleet.until(200)
     assert bodies == []

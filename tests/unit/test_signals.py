@@ -123,6 +123,41 @@ def test_run_waits_for_a_signal_even_when_it_is_switched_off(
     assert scheduler.history() == []
 
 
+@pytest.mark.parametrize("number", range(5))
+def test_run_returns_when_a_handler_stops_the_scheduler(number: int) -> None:
+    scheduler = Scheduler("memory://")
+    ran: list[int] = []
+
+    @scheduler.every("last", "10ms", jitter=0)
+    def last() -> None:
+        ran.append(number)
+        scheduler.stop()
+
+    assert scheduler.run() is True
+    assert ran
+    assert not scheduler.running
+
+
+def test_run_goes_on_when_a_stop_is_taken_back() -> None:
+    scheduler = Scheduler("memory://")
+    held = threading.Event()
+    again: list[bool] = []
+
+    def stop_and_start() -> None:
+        again.append(scheduler.stop(timeout=0))
+        scheduler.start()
+        held.set()
+        on_start(scheduler, lambda: kill(signal.SIGTERM))
+
+    @scheduler.every("held", "50ms", jitter=0, overlap="allow")
+    def hold() -> None:
+        held.wait(20)
+
+    on_start(scheduler, stop_and_start)
+    assert scheduler.run() is True
+    assert again == [False]
+
+
 def test_run_can_be_called_again() -> None:
     scheduler = Scheduler("memory://")
     scheduler.every("sync", "20ms", lambda: None, jitter=0, lease=10)

@@ -10,16 +10,17 @@ from contract.driver import JOB, LEASE, Driver, a_claim, at
 from contract.hand_clock import HandClock
 
 from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.turnstile import Turnstile
 from leasecron.model import Declaration, Ending, LeaseRef, Retention
 
 
 class Traced(Driver):
     """A store that notes the statements of a call."""
 
-    def statements(self, call: Callable[[], object]) -> list[str]:
-        """Return the first word of each statement, those of a transaction as they are."""
+    def statements(self, call: Callable[[], object], noted: list[str] | None = None) -> list[str]:
+        """Return the statements of a call, among what else is noted meanwhile."""
         assert isinstance(self.backend, SqliteBackend)
-        noted: list[str] = []
+        noted = [] if noted is None else noted
         link = self.backend._store._link
         assert link is not None
         link.connection.set_trace_callback(noted.append)
@@ -126,6 +127,23 @@ def test_a_batch_of_holders_is_one_transaction(store: Traced, call: str) -> None
     statements = store.statements(lambda: getattr(store.backend, call)(items))
 
     assert transactions(statements) == WRITE
+
+
+def test_a_write_has_its_turn_around_its_transaction(
+    store: Traced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+
+    def enter(_turnstile: Turnstile, _wait: float) -> bool:
+        noted.append("BEGIN TURN")
+        return True
+
+    monkeypatch.setattr(Turnstile, "enter", enter)
+    monkeypatch.setattr(Turnstile, "leave", lambda turnstile: noted.append("COMMIT TURN"))
+
+    statements = store.statements(lambda: store.win(0, "a"), noted)
+
+    assert transactions(statements) == [*READ, "BEGIN TURN", *WRITE, "COMMIT TURN"]
 
 
 def test_calls_that_only_read_take_no_write_lock(store: Traced) -> None:

@@ -23,13 +23,16 @@ def test_between_rest_and_resume_the_store_is_left_alone(opened: StoreBench) -> 
 
 
 def test_rest_waits_for_the_call_that_is_being_made_and_for_no_other(opened: StoreBench) -> None:
-    opened.backend.before = {"claim": lambda: opened.sleep(0.5), "finish": lambda: opened.sleep(3)}
+    opened.backend.before = {
+        "heartbeat": lambda: opened.sleep(0.5),
+        "claim": lambda: opened.sleep(3),
+    }
+    opened.submit("heartbeat", "h")
     opened.submit("claim", *range(2500))
     opened.clock.advance(0.1)
-    opened.submit("finish", "f")
     resume = opened.queue.rest()
     assert opened.now() == 0.5
-    assert [operation for operation, _ in opened.work()] == ["claim", "suspend"]
+    assert [operation for operation, _ in opened.work()] == ["heartbeat", "suspend"]
     resume()
     opened.clock.advance(10)
     assert len(opened.replies) == 2501

@@ -31,6 +31,17 @@ def test_asleep_over_a_slot_it_is_skipped_once_as_late_and_the_next_is_right(
     assert len(instances.skips("late")) == 1
 
 
+def test_a_slot_that_was_skipped_as_late_is_not_caught_up_after_all(instances: Instances) -> None:
+    scheduler = instances.new()
+    scheduler.cron("job", "0 18 * * *", instances.handler(), max_late="5s", catch_up="1h")
+    scheduler.start()
+    instances.clock.settle()
+    instances.move_wall_to(NOON + 6 * HOUR + 600 * SECOND)
+    instances.clock.advance(120)
+    assert [skip.slot for skip in instances.skips("late")] == [NOON + 6 * HOUR]
+    assert instances.calls == []
+
+
 @several_orders
 def test_asleep_over_several_slots_the_latest_is_caught_up(instances: Instances) -> None:
     instances.move_wall_to(NOON - 11 * 60 * SECOND)
