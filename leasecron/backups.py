@@ -10,11 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 
 from leasecron.clock import Clock
+from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.model import LeaseState
 from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
-from leasecron.timers import JobTimers, Timer
+from leasecron.timers import JobTimers
 
 Key = tuple[str, datetime]
 

@@ -128,21 +128,15 @@ def leave_to_uwsgi_workers(start: Callable[[], None]) -> bool:
 
 
 def _start_in_worker(uwsgi: Any, start: Callable[[], None]) -> None:
-    def guarded() -> None:
+    if uwsgi.worker_id():
+        # The master orders an end by SIGINT, and a worker's own handler is set after the hook. Until
+        # then Python's would lose the order, and the master would wait a minute for this worker.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if uwsgi.worker_id() or uwsgi.mule_id():
         try:
             start()
         except Exception:
             logger.exception("the scheduler could not be started in a uWSGI worker")
-
-    # The master orders an end by SIGINT and waits a minute for who does not hear it.
-    if uwsgi.worker_id():
-        # A worker's own handler is set after the hook; Python's would only note the order until
-        # then, for a main thread that may never come back to Python.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if uwsgi.worker_id() or uwsgi.mule_id():
-        # A mule has its handler already. It runs Python's exit hooks on top of whatever it
-        # interrupts, and hangs on top of Python: so the main thread shall be out of Python soon.
-        threading.Thread(target=guarded, name="leasecron-start", daemon=True).start()
 
 
 def _hooks(uwsgi: Any) -> list[Callable[[], None]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from leasecron.clock import Clock
+from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.model import Mode, Trigger
-from leasecron.timers import JobTimers, Timer
+from leasecron.timers import JobTimers
 
 
 @dataclass(frozen=True, slots=True)

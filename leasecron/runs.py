@@ -6,10 +6,10 @@ from datetime import datetime
 
 from leasecron.clock import Clock
 from leasecron.context import AbortSignal, RunContext
+from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
 from leasecron.model import Claim, Reason, RunResult, Status, from_seconds
-from leasecron.timers import Timer
 from leasecron.workers import Worker
 
 MAX_ERROR = 8 * 1024

@@ -165,8 +165,8 @@ class Scheduler(Declarations):
         """Start, wait for SIGTERM or SIGINT, stop; return what :meth:`stop` returned.
 
         It also returns once the scheduler was stopped by somebody else, such as a handler of the
-        last job that there was to do. A second signal ends the waiting for handlers. The signal handlers that were there before
-        are put back. Raises :class:`SchedulerStateError` outside the main thread.
+        last job that there was to do. A second signal ends the waiting for handlers. The signal
+        handlers that were there before are put back. Raises :class:`SchedulerStateError` outside the main thread.
         """
         _check_timeout(timeout)
         if threading.current_thread() is not threading.main_thread():

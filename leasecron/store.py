@@ -12,33 +12,24 @@ import logging
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
-from leasecron.backends.base import Backend, LeaseBackend
+from leasecron.backends.base import Backend
+from leasecron.calls import (
+    NEVER_GIVEN_UP,
+    ORDER,
+    Call,
+    Close,
+    DropClaims,
+    Kind,
+    Reply,
+    Rest,
+    call_backend,
+)
 from leasecron.clock import Clock, Waker
 from leasecron.errors import BackendUnavailable, SchedulerStateError
 
 logger = logging.getLogger("leasecron")
-
-Kind = Literal[
-    "heartbeat", "finish", "release", "claim", "save_results", "declare", "unfinished", "other"
-]
-
-ORDER: tuple[Kind, ...] = (
-    "heartbeat",
-    "finish",
-    "release",
-    "claim",
-    "save_results",
-    "declare",
-    "unfinished",
-    "other",
-)
-"""What a pass takes first: a lease that runs out costs more than a claim that waits."""
-
-NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release"})
-"""A run that ended must be recorded as ended, whatever the store says at the moment."""
 
 BATCH = 1000
 FIRST_DELAY = 0.05
@@ -46,45 +37,6 @@ LONGEST_DELAY = 1.0
 OPEN_WAIT = 5.0
 REPORT_AGAIN_AFTER = 5.0
 _REST_WAIT = 10.0
-
-Reply = Callable[[Any, float], None]
-"""Takes the answer, or the exception, and the monotonic time read just before the call."""
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One item for the backend, and whom to tell."""
-
-    kind: Kind
-    item: Any
-    reply: Reply
-    give_up: float | None = None
-    operation: str | None = None
-    awaited: bool = False
-    tries: int = 0
-
-    def answer(self, answer: Any, asked_at: float) -> None:
-        """Hand over the answer; whoever cannot take it costs nobody else in the batch theirs."""
-        try:
-            self.reply(answer, asked_at)
-        except Exception:
-            logger.exception("the answer to %s could not be handed over", _operation(self))
-
-
-@dataclass(slots=True, eq=False)
-class _Close:
-    closed: Callable[[], None]
-
-
-@dataclass(slots=True, eq=False)
-class _DropClaims:
-    dropped: Callable[[list[Any]], None]
-
-
-@dataclass(slots=True, eq=False)
-class _Rest:
-    resting: Waker
-    resume: Waker
 
 
 class StoreQueue:
@@ -111,7 +63,7 @@ class StoreQueue:
         self._delay = 0.0
         self._next_pass = 0.0
         self._outage: BackendUnavailable | None = None
-        self._closing: _Close | None = None
+        self._closing: Close | None = None
         self._abandoned = False
         self._started = False
         self._ended = False
@@ -178,7 +130,7 @@ class StoreQueue:
 
     def drop_claims(self, dropped: Callable[[list[Any]], None]) -> None:
         """Take back the claims that have not been made; ``dropped`` gets them."""
-        self._waker.put(_DropClaims(dropped))
+        self._waker.put(DropClaims(dropped))
 
     @property
     def ended(self) -> bool:
@@ -187,19 +139,18 @@ class StoreQueue:
 
     def close(self, closed: Callable[[], None]) -> None:
         """Close the store once every queued end and result is in it, and end the thread."""
-        self._waker.put(_Close(closed))
+        self._waker.put(Close(closed))
 
     def rest(self) -> Callable[[], None]:
         """Bring the thread to rest between transactions, its connection closed, before a fork.
 
         The answer lets it go on in the parent; it opens its connection at its next call.
         """
-        rest = _Rest(self._clock.waker(), self._clock.waker())
+        rest = Rest(self._clock.waker(), self._clock.waker())
         self._waker.put(rest)
         try:
-            if (
-                self._started and not self._ended
-            ):  # asked after the hand-over: the thread looks once more at its end
+            # Asked after the hand-over: the thread looks once more at its end.
+            if self._started and not self._ended:
                 rest.resting.get(_REST_WAIT)
         except queue.Empty:
             logger.warning(
@@ -275,13 +226,13 @@ class StoreQueue:
         match item:
             case Call():
                 self._pending[item.kind].append(item)
-            case _DropClaims():
+            case DropClaims():
                 claims = [call.item for call in self._pending["claim"]]
                 self._pending["claim"].clear()
                 item.dropped(claims)
-            case _Close():
+            case Close():
                 self._closing = item
-            case _Rest():
+            case Rest():
                 try:
                     self._backend.suspend()
                 except Exception:
@@ -327,7 +278,7 @@ class StoreQueue:
         """Make one backend call; False ends the pass, since the store is not available."""
         asked_at = self._clock.monotonic()
         try:
-            answers = self._call(kind, [call.item for call in batch])
+            answers = call_backend(self._backend, kind, [call.item for call in batch])
         except BackendUnavailable as error:
             self._unavailable(kind, batch, error)
             return False
@@ -337,7 +288,7 @@ class StoreQueue:
                 return True
             return self._attempt_singly(kind, batch)
         self._delay, self._outage = 0.0, None
-        self._failing.discard(_operation(batch[0]))
+        self._failing.discard(batch[0].name)
         for call, answer in zip(batch, answers, strict=True):
             call.answer(answer, asked_at)
         return True
@@ -350,31 +301,6 @@ class StoreQueue:
                 pending.extendleft(reversed(batch[place:]))
                 return False
         return True
-
-    def _call(self, kind: Kind, items: list[Any]) -> list[Any]:
-        backend = cast("LeaseBackend", self._backend)
-        match kind:
-            case "heartbeat":
-                answers: list[Any] = list(backend.heartbeat(items))
-            case "finish":
-                answers = list(backend.finish(items))
-            case "release":
-                answers = list(backend.release(items))
-            case "claim":
-                answers = list(backend.claim(items))
-            case "declare":
-                answers = list(backend.declare(items))
-            case "save_results":
-                backend.save_results(items)
-                answers = [None] * len(items)
-            case "unfinished":
-                states = backend.unfinished(list(dict.fromkeys(items)))
-                answers = [[state for state in states if state.job == job] for job in items]
-            case "other":
-                answers = [items[0](backend)]
-        if len(answers) != len(items):
-            raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")
-        return answers
 
     def _unavailable(self, kind: Kind, batch: list[Call], error: BackendUnavailable) -> None:
         self._pending[kind].extendleft(reversed(batch))
@@ -397,7 +323,7 @@ class StoreQueue:
 
     def _report(self, batch: list[Call], error: Exception) -> None:
         """Tell of the first failure of an outage; one that flickers is told of every 5 seconds."""
-        operation = _operation(batch[0])
+        operation = batch[0].name
         now = self._clock.monotonic()
         last = self._reported.get(operation)
         if operation in self._failing or (last is not None and now - last < REPORT_AGAIN_AFTER):
@@ -417,7 +343,3 @@ class StoreQueue:
 
 def _stopped() -> SchedulerStateError:
     return SchedulerStateError("the scheduler was stopped before the store was asked")
-
-
-def _operation(call: Call) -> str:
-    return call.operation or call.kind

@@ -7,8 +7,6 @@ locked store nor a hung handler delays a slot or a heartbeat.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import queue
 import threading
@@ -17,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from leasecron.clock import MAX_WAIT, Clock
+from leasecron.deadlines import Deadlines, Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.model import from_seconds
 from leasecron.schedules import ask_next
@@ -31,55 +30,6 @@ ASK_AGAIN = 60.0
 
 _DUE_AT_ONCE = 256  # deadlines served before what others handed over is looked at again
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Timer:
-    """A deadline that can be cancelled."""
-
-    __slots__ = ("args", "cancelled", "function", "waiting")
-
-    def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.function = function
-        self.args = args
-        self.cancelled = False
-        self.waiting = True
-
-
-class Deadlines:
-    """A heap of timers. Cancelled ones stay until they are due, or until they are the majority."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Timer]] = []
-        self._order = itertools.count()
-        self._cancelled = 0
-
-    def add(self, due: float, timer: Timer) -> Timer:
-        heapq.heappush(self._heap, (due, next(self._order), timer))
-        return timer
-
-    def cancel(self, timer: Timer) -> None:
-        if timer.waiting and not timer.cancelled:
-            self._cancelled += 1
-        timer.cancelled = True
-        if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if not entry[2].cancelled]
-            heapq.heapify(self._heap)
-            self._cancelled = 0
-
-    def next_due(self) -> float | None:
-        return self._heap[0][0] if self._heap else None
-
-    def pop(self, now: float, limit: int) -> list[Timer]:
-        """Take up to ``limit`` timers that are due."""
-        due: list[Timer] = []
-        while self._heap and self._heap[0][0] <= now and len(due) < limit:
-            timer = heapq.heappop(self._heap)[2]
-            timer.waiting = False
-            if timer.cancelled:
-                self._cancelled -= 1
-            else:
-                due.append(timer)
-        return due
 
 
 class ArmedSlot:

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from leasecron.backends.base import Backend
+from leasecron.calls import Kind
 from leasecron.errors import BackendError, BackendUnavailable
 from leasecron.model import LeaseState, from_ms
-from leasecron.store import Kind, StoreQueue
+from leasecron.store import StoreQueue
 from leasecron.testing import FakeClock
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from store_bench import StoreBench, did
 
-from leasecron.store import BATCH, ORDER
+from leasecron.calls import ORDER
+from leasecron.store import BATCH
 
 
 def test_a_pass_takes_heartbeats_then_ends_then_claims_then_the_rest(opened: StoreBench) -> None:

@@ -9,9 +9,9 @@ from fake_instances import NOON, START
 from timers_bench import Bench, job
 
 from leasecron.clock import MAX_WAIT
+from leasecron.deadlines import Deadlines, Timer
 from leasecron.schedules import Every
 from leasecron.testing import FakeClock
-from leasecron.timers import Deadlines, Timer
 
 
 def test_deadlines_come_in_order_of_time_and_then_of_arrival(bench: Bench) -> None:

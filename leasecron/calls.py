@@ -1,0 +1,112 @@
+"""What can be asked of the store thread: one item for the backend, and whom to tell."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from leasecron.backends.base import Backend, LeaseBackend
+from leasecron.clock import Waker
+from leasecron.model import LeaseState
+
+logger = logging.getLogger("leasecron")
+
+Kind = Literal[
+    "heartbeat", "finish", "release", "claim", "save_results", "declare", "unfinished", "other"
+]
+
+ORDER: tuple[Kind, ...] = (
+    "heartbeat",
+    "finish",
+    "release",
+    "claim",
+    "save_results",
+    "declare",
+    "unfinished",
+    "other",
+)
+"""What a pass takes first: a lease that runs out costs more than a claim that waits."""
+
+NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release"})
+"""A run that ended must be recorded as ended, whatever the store says at the moment."""
+
+Reply = Callable[[Any, float], None]
+"""Takes the answer, or the exception, and the monotonic time read just before the call."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One item for the backend, and whom to tell."""
+
+    kind: Kind
+    item: Any
+    reply: Reply
+    give_up: float | None = None
+    operation: str | None = None
+    awaited: bool = False
+    tries: int = 0
+
+    @property
+    def name(self) -> str:
+        """What events and log lines call it."""
+        return self.operation or self.kind
+
+    def answer(self, answer: Any, asked_at: float) -> None:
+        """Hand over the answer; whoever cannot take it costs nobody else in the batch theirs."""
+        try:
+            self.reply(answer, asked_at)
+        except Exception:
+            logger.exception("the answer to %s could not be handed over", self.name)
+
+
+@dataclass(slots=True, eq=False)
+class Close:
+    """A request to end the thread."""
+
+    closed: Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
+class DropClaims:
+    """A request to take back the claims that have not been made."""
+
+    dropped: Callable[[list[Any]], None]
+
+
+@dataclass(slots=True, eq=False)
+class Rest:
+    """A request to come to rest before a fork."""
+
+    resting: Waker
+    resume: Waker
+
+
+def call_backend(backend: Backend, kind: Kind, items: list[Any]) -> list[Any]:
+    """Make one call of the backend for all items, and return an answer for each."""
+    store = cast("LeaseBackend", backend)
+    match kind:
+        case "heartbeat":
+            answers: list[Any] = list(store.heartbeat(items))
+        case "finish":
+            answers = list(store.finish(items))
+        case "release":
+            answers = list(store.release(items))
+        case "claim":
+            answers = list(store.claim(items))
+        case "declare":
+            answers = list(store.declare(items))
+        case "save_results":
+            store.save_results(items)
+            answers = [None] * len(items)
+        case "unfinished":
+            states: dict[str, list[LeaseState]] = {job: [] for job in items}
+            for state in store.unfinished([*states]):
+                states[state.job].append(state)
+            answers = [states[job] for job in items]
+        case "other":
+            answers = [items[0](store)]
+    if len(answers) != len(items):
+        raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")
+    return answers
