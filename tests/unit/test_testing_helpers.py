@@ -181,14 +181,14 @@ def test_single_runs_leave_no_threads_behind(scheduler: Scheduler, clock: FakeCl
 def test_a_single_run_works_with_the_clocks_of_the_machine() -> None:
     scheduler = Scheduler("memory://")
     scheduler.every("sync", "1h", lambda ctx: ctx.sleep(0.01))
-    before = threading.active_count()
+    before = set(threading.enumerate())
     result = run_once(scheduler, "sync")
     assert result.status == "success"
     assert result.duration >= 0.01
-    for thread in threading.enumerate():
-        if thread.name.startswith("leasecron"):
-            thread.join(10)
-    assert threading.active_count() <= before
+    mine = set(threading.enumerate()) - before
+    for thread in mine:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in mine)
 
 
 def test_a_made_up_context_calls_a_handler_directly() -> None:
