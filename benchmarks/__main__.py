@@ -2,8 +2,8 @@
 
     python -m benchmarks
 
-Prints the median and the spread of five rounds after one for warm-up. Ratios can be compared between
-machines; the figures themselves are this disk's and this processor's.
+Prints the median and the spread of five rounds after one for warm-up. Ratios can be compared
+between machines; the figures themselves are this disk's and this processor's.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def raw_claims(folder: Path) -> float:
         " PRIMARY KEY (job, slot))"
     )
     slot = to_ms(datetime.now(UTC))
+    lease = (slot, slot + 20_000, "boot", slot)
     started = time.perf_counter()
     for first in range(0, CLAIMS, BATCH):
         rows = [
-            (f"job-{number}", slot, "claimed", "0" * 32, 1, 0, number, None, "a", "scheduled")
-            + (slot, slot + 20_000, "boot", slot)
+            (f"job-{number}", slot, "claimed", "0" * 32, 1, 0, number, None, "a", "scheduled", *lease)
             for number in range(first, first + BATCH)
         ]
         connection.execute("BEGIN IMMEDIATE")

@@ -41,7 +41,7 @@ class Member(Protocol):
         """Begin to stop because the interpreter ends; the answer waits up to so many seconds."""
 
 
-_members: dict[int, Member] = {}
+_members: dict[int, tuple[int, Member]] = {}  # by identity, with the process of each
 _resumes = threading.local()
 _installed = False
 
@@ -49,7 +49,7 @@ _installed = False
 def register(member: Member) -> None:
     """Include ``member`` in what happens at a fork and at exit."""
     global _installed  # noqa: PLW0603 - hooks of the interpreter cannot be taken back
-    _members[id(member)] = member
+    _members[id(member)] = (os.getpid(), member)
     if _installed:
         return
     _installed = True
@@ -68,8 +68,13 @@ def unregister(member: Member) -> None:
     _members.pop(id(member), None)
 
 
+def _own() -> list[Member]:
+    """Return the members of this process; a fork in C leaves those of the parent in the child."""
+    return [member for pid, member in [*_members.values()] if pid == os.getpid()]
+
+
 def _before() -> None:
-    _resumes.all = [resume for member in [*_members.values()] for resume in member.before_fork()]
+    _resumes.all = [resume for member in _own() for resume in member.before_fork()]
 
 
 def _in_parent() -> None:
@@ -79,7 +84,7 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    members = [*_members.values()]
+    members = [member for _, member in [*_members.values()]]
     _members.clear()
     _resumes.all = []
     # All forget before one starts: two schedulers may share a backend.
@@ -88,14 +93,14 @@ def _in_child() -> None:
 
 
 def _main_ended() -> None:
-    for member in [*_members.values()]:
+    for member in _own():
         member.stop_firing()
 
 
 def _at_exit() -> None:
     give_up = time.monotonic() + EXIT_WAIT
     # All are told before one is waited for.
-    for wait in [member.stop_at_exit() for member in [*_members.values()]]:
+    for wait in [member.stop_at_exit() for member in _own()]:
         wait(max(0.0, give_up - time.monotonic()))
 
 
@@ -129,8 +134,8 @@ def leave_to_uwsgi_workers(start: Callable[[], None]) -> bool:
 
 def _start_in_worker(uwsgi: Any, start: Callable[[], None]) -> None:
     if uwsgi.worker_id():
-        # The master orders an end by SIGINT, and a worker's own handler is set after the hook. Until
-        # then Python's would lose the order, and the master would wait a minute for this worker.
+        # The master orders an end by SIGINT, and a worker's own handler is set after this hook.
+        # Until then Python's would lose the order, and the master would wait a minute for it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if uwsgi.worker_id() or uwsgi.mule_id():
         try:

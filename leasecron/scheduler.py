@@ -166,7 +166,8 @@ class Scheduler(Declarations):
 
         It also returns once the scheduler was stopped by somebody else, such as a handler of the
         last job that there was to do. A second signal ends the waiting for handlers. The signal
-        handlers that were there before are put back. Raises :class:`SchedulerStateError` outside the main thread.
+        handlers that were there before are put back. Raises :class:`SchedulerStateError` outside
+        the main thread.
         """
         _check_timeout(timeout)
         if threading.current_thread() is not threading.main_thread():

@@ -20,7 +20,7 @@ LEASE, HEARTBEAT = 4.0, 1.0
 SILENCE = 10.0  # with a slot every second; the shortest step back is thirty
 LONGEST_WAIT = 60.0
 HOUR = 3600
-STEPS = {"-5 s": -5, "-30 s": -30, "-2 h": -2 * HOUR, "+8 h": 8 * HOUR, "+10 years": 10 * 365 * 24 * HOUR}
+STEPS = {"-5s": -5, "-30s": -30, "-2h": -2 * HOUR, "+8h": 8 * HOUR, "+10y": 10 * 365 * 24 * HOUR}
 
 
 class WallClock:

@@ -106,7 +106,7 @@ else:
 @pytest.mark.parametrize(
     ("arguments", "starts"),
     [("", "scheduler.start()"), ("after_fork='restart'", "pass")],
-    ids=["start() in the child", "restart"],
+    ids=["start", "restart"],
 )
 def test_a_child_can_be_an_instance_of_its_own(
     instances: Instances, arguments: str, starts: str

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from support.instances import TOLERANCE
 from support.requirements import require
 from support.serving import HOST, STOP_LIMIT, Server, free_port, serving

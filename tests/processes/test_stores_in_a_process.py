@@ -111,7 +111,7 @@ def test_start_refuses_a_store_with_its_path_and_the_reason_and_changes_nothing(
 
 
 TWO_SCHEDULERS = """
-import threading
+import os, threading
 from leasecron import Scheduler
 
 scheduler = new_scheduler()

@@ -119,6 +119,7 @@ scheduler = new_scheduler()
 def work(ctx):
     note(ctx)
     if gates["hang"].is_set():
+        say("hung", slot=ctx.slot.timestamp() * 1000)
         time.sleep(60)
 
 scheduler.every("tick", "1s", work, max_attempts=1)
@@ -133,11 +134,11 @@ def test_a_run_with_a_single_attempt_is_not_repeated_and_blocks_nothing(
     instances.spawn_all(2, ONE_ATTEMPT)
     for instance in instances.all:
         instance.ask("gates['hang'].set()")
-    instances.wait_until(lambda: any(i.said("skip", reason="overlap") for i in instances.all))
-    survivor = next(i for i in instances.all if i.said("skip", reason="overlap"))
-    holder = next(i for i in instances.all if i is not survivor)
+    (holder,) = instances.wait_until(lambda: [i for i in instances.all if i.said("hung")])
+    (survivor,) = [instance for instance in instances.all if instance is not holder]
     survivor.ask("gates['hang'].clear()")
-    hung = holder.said("start")[-1]["slot"]
+    hung = holder.said("hung")[0]["slot"]
+    survivor.wait_for("skip", reason="overlap")
     holder.kill()
     over = (time.time() + LEASE + TOLERANCE) * 1000
 

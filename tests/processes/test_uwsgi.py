@@ -2,16 +2,24 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from support.instances import TOLERANCE
+from support.instances import LIMIT, TOLERANCE
 from support.requirements import require
-from support.serving import HOST, STOP_LIMIT, Server, free_port, script, serving
+from support.serving import (
+    HOST,
+    STOP_LIMIT,
+    Server,
+    clean_environment,
+    free_port,
+    script,
+    serving,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -39,19 +47,22 @@ masters = pytest.mark.parametrize("options", MASTER_SETUPS.values(), ids=MASTER_
 lazy = pytest.mark.parametrize("options", LAZY_SETUPS.values(), ids=LAZY_SETUPS)
 
 
+def command(port: int, *options: str, workers: int = WORKERS) -> list[str]:
+    require(script("uwsgi").exists(), "uWSGI is not installed (pip install pyuwsgi)")
+    return [
+        *(str(script("uwsgi")), f"--http-socket={HOST}:{port}", f"--processes={workers}"),
+        *("--disable-logging", "--die-on-term", *options),
+    ]
+
+
 @contextmanager
 def uwsgi(
     folder: Path, *options: str, workers: int = WORKERS, **environment: str
 ) -> Iterator[Server]:
-    require(script("uwsgi").exists(), "uWSGI is not installed (pip install pyuwsgi)")
     port = free_port()
-    command = [
-        *(str(script("uwsgi")), f"--http-socket={HOST}:{port}", f"--processes={workers}"),
-        *("--disable-logging", "--die-on-term", *options),
-    ]
-    if not any(option.startswith("--mount") for option in options):
-        command.append("--module=support.web_app")
-    with serving(command, folder, port, **environment) as server:
+    module = "--module=support.web_app"
+    started = serving(command(port, module, *options, workers=workers), folder, port, **environment)
+    with started as server:
         yield server
 
 
@@ -175,10 +186,18 @@ def test_a_handler_that_ignores_its_signal_does_not_hold_up_a_stop(
     assert server.store.results("long") == []  # its lease runs out, and then it counts as lost
 
 
-def test_an_application_in_a_sub_interpreter_is_told_that_it_cannot_start(tmp_path: Path) -> None:
-    second = tmp_path / "second.py"
-    second.write_text("from support.web_app import application, scheduler\n")
-    mounts = ("--mount=/first=support.web_app:application", f"--mount=/=second.py")
-    with uwsgi(tmp_path, "--master", *mounts, START="import") as server:
-        server.stop()
-    assert "set single-interpreter = true" in server.output()
+def test_an_application_in_an_interpreter_of_its_own_is_told_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "second.py").write_text("from support.web_app import application\n")
+    mounts = ("--mount=/=support.web_app:application", "--mount=/second=second.py")
+    ended = subprocess.run(
+        command(free_port(), "--master", *mounts),
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert ended.returncode != 0
+    assert "SchedulerStateError: this application is loaded into an interpreter" in ended.stderr
+    assert "set single-interpreter = true" in ended.stderr

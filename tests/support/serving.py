@@ -1,4 +1,4 @@
-"""Servers as processes: started on a free port, asked by HTTP, stopped, and reaped with their group."""
+"""Servers as processes: started on a free port, asked by HTTP, stopped, reaped with their group."""
 
 import http.client
 import json
@@ -59,14 +59,13 @@ class Server:
         facts: Facts = json.loads(body)
         return facts
 
-    def answers(self) -> bool:
-        """Say whether somebody listens and answers."""
+    def answers(self, but: int | None = None) -> bool:
+        """Say whether a process other than ``but`` listens and answers."""
         assert self.process.poll() is None, self.output()
         try:
-            self.get()
-        except (OSError, http.client.HTTPException):
-            return False
-        return True
+            return bool(self.get()["pid"] != but)
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
+            return False  # a server that is being reloaded may leave half an answer
 
     def wait_for(self, what: str, condition: Callable[[], object]) -> float:
         """Wait until ``condition`` holds; return the seconds that it took."""
@@ -78,7 +77,7 @@ class Server:
         return time.monotonic() - began
 
     def workers(self, count: int, but: frozenset[int] = frozenset()) -> dict[int, Facts]:
-        """Ask until ``count`` processes not in ``but`` have answered; return what each said last."""
+        """Ask until ``count`` processes not in ``but`` have answered; return what each said."""
         seen: dict[int, Facts] = {}
         with ThreadPoolExecutor(ASKERS) as askers:
 

@@ -37,7 +37,7 @@ if "LONG" in os.environ:
 
 
 if os.environ.get("DECORATORS") == "before":
-    import uwsgidecorators  # noqa: F401
+    import uwsgidecorators
 
 if "HISTORY" in os.environ:
     scheduler.history()
@@ -48,9 +48,7 @@ if os.environ.get("START", "import") == "import":
 if os.environ.get("DECORATORS") == "after":
     import uwsgidecorators
 
-    @uwsgidecorators.postfork
-    def forked() -> None:
-        Path(f"forked-{os.getpid()}").touch()
+    uwsgidecorators.postfork(lambda: Path(f"forked-{os.getpid()}").touch())
 
 
 def facts() -> dict[str, Any]:

@@ -17,7 +17,8 @@ ROOT = "leasecron"
 _ORDER = """
     errors clock model durations zones cron schedules option_values options jobs events logs
     backends calls store deadlines timers leases context workers runs executor room backups
-    lease_runner recovery engine forks lifecycle declarations scheduler __init__ testing cli __main__
+    lease_runner recovery engine forks lifecycle declarations scheduler __init__ testing cli
+    __main__
 """
 ORDER = _ORDER.split()
 """Modules and subpackages; each may import what stands before it, and what is in it."""
