@@ -43,7 +43,7 @@ def raw_claims(folder: Path) -> float:
     started = time.perf_counter()
     for first in range(0, CLAIMS, BATCH):
         rows = [
-            (f"job-{number}", slot, "claimed", "0" * 32, 1, 0, number, None, "a", "scheduled", *lease)
+            (f"job-{number}", slot, "claimed", "0" * 32, 1, 0, number, None, "a", "cron", *lease)
             for number in range(first, first + BATCH)
         ]
         connection.execute("BEGIN IMMEDIATE")

@@ -35,7 +35,8 @@ class Backups:
     """The runs that this instance watches; each once, however often it was skipped.
 
     ``take_over`` claims the next attempt of a run, and says False where that cannot be done now.
-    Its answer comes back through one of ``watch``, ``not_started`` and ``drop``.
+    Its answer comes back through one of ``watch``, ``not_started`` and ``drop``. ``failed`` is told
+    of a check that the store could not answer.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class Backups:
         timers: JobTimers,
         store: StoreQueue,
         take_over: Callable[[DeclaredJob, datetime], bool],
+        failed: Callable[[DeclaredJob, datetime, BaseException], None],
     ) -> None:
         self._clock = clock
         self._timers = timers
         self._store = store
         self._take_over = take_over
+        self._failed = failed
         self._watches: dict[Key, Watch] = {}
         self._overlapped: dict[str, datetime] = {}
 
@@ -81,6 +84,10 @@ class Backups:
 
     def forget(self, job: DeclaredJob | None = None) -> None:
         """Stop watching the runs of ``job``, or of all jobs."""
+        if job is None:
+            self._overlapped.clear()
+        else:
+            self._overlapped.pop(job.name, None)
         for key, watch in [*self._watches.items()]:
             if job is None or watch.job is job:
                 self.drop(key)
@@ -108,9 +115,10 @@ class Backups:
         key = (watch.job.name, watch.slot)
         if self._watches.get(key) is not watch:
             return
-        if isinstance(states, BaseException) or any(
-            state.slot == watch.slot and state.alive for state in states
-        ):
+        if isinstance(states, BaseException):
+            self._failed(watch.job, watch.slot, states)
+            self._check_later(watch)
+        elif any(state.slot == watch.slot and state.alive for state in states):
             self._check_later(watch)
         else:
             self.drop(key)

@@ -38,6 +38,7 @@ class Deadlines:
         if timer.waiting and not timer.cancelled:
             self._cancelled += 1
         timer.cancelled = True
+        timer.args = ()  # what waits in the heap must not keep a run and its exception alive
         if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if not entry[2].cancelled]
             heapq.heapify(self._heap)

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from functools import partial
-from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, overload
 
 from leasecron.clock import Clock
 from leasecron.cron import Cron
 from leasecron.durations import Duration
 from leasecron.errors import ConfigurationError
-from leasecron.jobs import DeclaredJob, Job, check_name, declare
+from leasecron.jobs import DeclaredJob, Job, JobsView, check_name, declare
 from leasecron.lifecycle import Lifecycle
 from leasecron.model import from_seconds
 from leasecron.options import JobOptionArgs, JobOptions
@@ -150,12 +149,7 @@ class Declarations:
     @property
     def jobs(self) -> Mapping[str, Job]:
         """The declared jobs by name, as they are now; read-only."""
-        return MappingProxyType(
-            {
-                job.name: Job(job.name, job.schedule, job.options, self._next_slot(job))
-                for job in [*self._jobs.values()]
-            }
-        )
+        return JobsView(self._jobs, self._next_slot)
 
     def declared(self, name: str) -> DeclaredJob:
         """Return the declaration of a job; for test helpers and tools.

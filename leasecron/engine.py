@@ -22,8 +22,11 @@ from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 from leasecron.workers import Workers
 
+PRUNE_JOBS = 500
+"""Jobs that one call prunes, so that none is long."""
+
 PRUNE_EVERY = 60.0
-"""Seconds between two prunings, and the wait for a store that has more to prune is none."""
+"""Seconds between two prunings of all jobs."""
 
 
 class Engine:
@@ -48,6 +51,7 @@ class Engine:
         self._closing = False
         self._waiting: list[Waker] = []
         self._jobs: set[DeclaredJob] = set()
+        self._to_prune: list[DeclaredJob] = []
         self.store = StoreQueue(backend, clock, self._store_failed)
         self.timers = JobTimers(clock, fire, self._schedule_failed, self._jumped)
         self._workers = Workers(clock, self.timers)
@@ -101,7 +105,7 @@ class Engine:
 
     def resume(self, jobs: Iterable[DeclaredJob], resumed: Waker) -> None:
         """Run again unless the stop has come to its end: ``resumed``, or else ``closing``."""
-        self.timers.post(self._resume, [*jobs], resumed)
+        self.timers.post(self._resume, jobs, resumed)
 
     def called_from_inside(self) -> bool:
         """Say whether the caller is a handler or a listener."""
@@ -126,7 +130,7 @@ class Engine:
             waker.put("closed")
             waker.put("drained")
         elif not self._stopping:
-            self._stopping = True
+            self._stopping = self.stop_asked = True
             self.timers.stop_arming()
             self._jobs.clear()
             self.runner.stop()
@@ -136,7 +140,7 @@ class Engine:
         if waker not in self._waiting:
             self._waiting.append(waker)
 
-    def _resume(self, jobs: list[DeclaredJob], resumed: Waker) -> None:
+    def _resume(self, jobs: Iterable[DeclaredJob], resumed: Waker) -> None:
         if self._closing:
             resumed.put("closing")
             return
@@ -145,7 +149,7 @@ class Engine:
         self._waiting.clear()
         self.timers.resume_arming()
         self.runner.resume()
-        for job in jobs:
+        for job in [*jobs]:  # as they are now, with those that were added meanwhile
             self._add(job)
         resumed.put("resumed")
 
@@ -163,7 +167,10 @@ class Engine:
         self.timers.end()
 
     def _prune(self) -> None:
-        retentions = [job.options.retention(job.name) for job in self._jobs]
+        if not self._to_prune:
+            self._to_prune = [*self._jobs]
+        batch = self._to_prune[:PRUNE_JOBS]
+        retentions = [job.options.retention(job.name) for job in batch]
         self.store.submit_other(
             "prune",
             lambda backend: backend.prune(retentions),
@@ -173,7 +180,9 @@ class Engine:
     def _pruned(self, left: object) -> None:
         if isinstance(left, BaseException):
             self._bus.error("prune", left)
-        self.timers.after(0.0 if left is True else PRUNE_EVERY, self._prune)
+        if left is not True:
+            self._to_prune = self._to_prune[PRUNE_JOBS:]
+        self.timers.after(0.0 if self._to_prune else PRUNE_EVERY, self._prune)
 
     def _jumped(self) -> None:
         self.runner.beat_all()

@@ -28,8 +28,8 @@ EXIT_WAIT = 3.0
 class Member(Protocol):
     """A scheduler with something alive in this process."""
 
-    def before_fork(self) -> list[Callable[[], None]]:
-        """Come to rest; the answer lets go on in the parent."""
+    def before_fork(self, resumes: list[Callable[[], None]]) -> None:
+        """Come to rest; what is added to ``resumes`` lets go on in the parent."""
 
     def forget_parent(self) -> Callable[[], None]:
         """In the child: drop all that belongs to the parent; the answer may start afresh."""
@@ -74,7 +74,10 @@ def _own() -> list[Member]:
 
 
 def _before() -> None:
-    _resumes.all = [resume for member in _own() for resume in member.before_fork()]
+    resumes: list[Callable[[], None]] = []
+    _resumes.all = resumes
+    for member in _own():
+        member.before_fork(resumes)
 
 
 def _in_parent() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -69,6 +69,29 @@ class DeclaredJob:
             f"({lease} s), so after a crash its slots are skipped as overlap until the lease is "
             "over; a shorter lease makes that time shorter"
         )
+
+
+class JobsView(Mapping[str, Job]):
+    """The declared jobs by name, as they are at each look; read-only."""
+
+    def __init__(
+        self, jobs: Mapping[str, DeclaredJob], next_slot: Callable[[DeclaredJob], datetime | None]
+    ) -> None:
+        self._jobs = jobs
+        self._next_slot = next_slot
+
+    def __getitem__(self, name: str) -> Job:
+        job = self._jobs[name]
+        return Job(job.name, job.schedule, job.options, self._next_slot(job))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._jobs])  # jobs may be added and removed meanwhile
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __repr__(self) -> str:
+        return f"<jobs {[*self._jobs]}>"
 
 
 def declare(

@@ -51,12 +51,12 @@ class LeaseRunner:
         self._executor = executor
         self._on_idle = on_idle
         self._room = Room(max_running, clock, timers, self._claim, self._too_late)
-        self._backups = Backups(clock, timers, store, self._take_over)
+        self._backups = Backups(clock, timers, store, self._take_over, self._check_failed)
         self._runs: dict[Key, LiveRun] = {}
         self._claiming: set[Key] = set()
         self._stopping = False
         self._heartbeats_failing = False
-        self._checks_failing = False
+        self._outage_told = False  # until a claim is answered again
         self._warned_of_clock = False
 
     def run(self, job: DeclaredJob, slot: datetime, trigger: Trigger = "scheduled") -> None:
@@ -155,8 +155,7 @@ class LeaseRunner:
         if isinstance(answer, BaseException):
             self._claim_failed(request, answer)
         else:
-            if request.mode == "takeover":
-                self._checks_failing = False
+            self._outage_told = False
             if answer.outcome == "won":
                 self._won(request, claim, answer, asked_at)
             else:
@@ -196,10 +195,10 @@ class LeaseRunner:
 
     def _not_won(self, request: Request, answer: ClaimAnswer) -> None:
         self._room.leave()
+        if answer.abandoned:  # nobody else will tell of it
+            self._abandoned(request, answer)
         if self._stopping or request.job.removed:
             return
-        if answer.abandoned:
-            self._abandoned(request, answer)
         if request.mode == "takeover":
             self._not_taken_over(request, answer)
             return
@@ -249,13 +248,19 @@ class LeaseRunner:
         self._room.leave()
         if self._stopping or request.job.removed:
             return
-        # Failing checks are one error for an outage; of a store that is away its thread has told.
-        told = self._checks_failing or isinstance(error, BackendUnavailable)
-        self._checks_failing = True
-        if request.mode == "claim" or not told:
+        if request.mode == "claim":
+            self._outage_told = True
             self._bus.error("claim", error, request.job.name, request.slot)
+        else:
+            self._check_failed(request.job, request.slot, error)
         # The store may have taken the claim and failed to say so: a backup will find that out.
         self.watch(request.job, request.slot)
+
+    def _check_failed(self, job: DeclaredJob, slot: datetime, error: BaseException) -> None:
+        """Tell of failing checks once for an outage; its thread tells of a store that is away."""
+        if not (self._outage_told or isinstance(error, BackendUnavailable)):
+            self._bus.error("claim", error, job.name, slot)
+        self._outage_told = True
 
     def _abandoned(self, request: Request, answer: ClaimAnswer) -> None:
         for result in answer.closed:
@@ -280,6 +285,8 @@ class LeaseRunner:
     def run_ended(self, run: LiveRun) -> None:
         """Forget a run whose end is recorded; an interrupted one is watched."""
         self._runs.pop(run.key, None)
+        if run.tick is not None:
+            self._timers.cancel(run.tick)
         if run.result is not None and run.result.status == "interrupted":
             self.watch(run.job, run.claim.slot)
         if self._stopping:
@@ -296,7 +303,7 @@ class LeaseRunner:
         if lease.beat_due(now):
             self._beat(run, lease)
         due = min(lease.next_beat, lease.trusted_until) if trusted else lease.next_beat
-        self._timers.at(due, self._tick, run, lease)
+        run.tick = self._timers.at(due, self._tick, run, lease)
 
     def _beat(self, run: LiveRun, lease: Lease) -> None:
         lease.queued = True

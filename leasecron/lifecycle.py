@@ -105,10 +105,12 @@ class Lifecycle:
     def start(self) -> None:
         """Start an engine, unless one runs."""
         self._refuse_inherited()
-        # A second start(), from another thread or from a signal handler, is harmless.
-        if not self._starting.acquire(blocking=False):
-            return
+        mine = False
         try:
+            # A second start(), from another thread or from a signal handler, is harmless.
+            mine = self._starting.acquire(blocking=False)
+            if not mine:
+                return
             engine = self.engine
             if engine is not None and (not engine.stop_asked or self._resumed(engine)):
                 return
@@ -117,13 +119,14 @@ class Lifecycle:
             self._note_queue(engine.store)
             engine.start([*self._jobs.values()])
         except BaseException:
-            if self._engine is not None:
+            if mine and self._engine is not None:
                 self._engine.abandon()
                 self._engine = None
             self._forget_ended_queues()
             raise
         finally:
-            self._starting.release()
+            if mine:
+                self._starting.release()
         logger.info(
             "the scheduler started instance=%s store=%s",
             self._bus.instance,
@@ -171,7 +174,7 @@ class Lifecycle:
     def _resumed(self, engine: Engine) -> bool:
         """Take over threads that still wait for the last end of an earlier stop."""
         resumed = self._clock.waker()
-        engine.resume([*self._jobs.values()], resumed)
+        engine.resume(self._jobs.values(), resumed)
         while not engine.closed:
             try:
                 return bool(resumed.get(0.1) == "resumed")
@@ -197,7 +200,8 @@ class Lifecycle:
             closed = self._clock.waker()
             store.close(lambda: closed.put(None))
             try:
-                closed.get(_ASK_WAIT)
+                if not store.ended:  # asked after the hand-over, which may have come too late
+                    closed.get(_ASK_WAIT)
             except queue.Empty:
                 return
         self._forget_ended_queues()
@@ -211,9 +215,10 @@ class Lifecycle:
 
     # A member of forks
 
-    def before_fork(self) -> list[Callable[[], None]]:
-        """Bring all store threads to rest; the answer lets them go on in the parent."""
-        return [store.rest() for store in [*self._queues]]
+    def before_fork(self, resumes: list[Callable[[], None]]) -> None:
+        """Bring all store threads to rest; ``resumes`` let them go on in the parent."""
+        for store in [*self._queues]:
+            store.rest(resumes)
 
     def forget_parent(self) -> Callable[[], None]:
         """In a forked child: nothing runs here, and nothing of the parent's is touched."""

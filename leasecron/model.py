@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 Trigger = Literal["scheduled", "catch-up", "takeover", "manual"]
 Outcome = Literal["won", "running", "overlap", "late", "done", "none", "early"]
@@ -17,6 +17,12 @@ SkipReason = Literal["late", "taken", "overlap"]
 Overlap = Literal["skip", "allow"]
 Mode = Literal["claim", "takeover"]
 HeartbeatAnswer = Literal["ok", "lost"]
+
+MAX_RECORDS: Final = 100_000
+"""History records kept per job, whatever its ``keep`` says."""
+
+LARGEST_INTEGER: Final = 2**63 - 1
+"""The largest that a store can keep."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -82,10 +88,10 @@ class Claim:
 class ClaimAnswer:
     """What the store said to a claim.
 
-    ``holder`` is the instance whose lease is alive, ``other`` the slot of the run that a claim
-    answered ``overlap`` ran into, ``wait`` the seconds to wait after ``early``. ``closed`` are the
-    attempts that this call recorded as lost; ``abandoned`` says that the claimed run has used up
-    its attempts and was ended by this call.
+    ``other`` is the slot of the run that a claim answered ``overlap`` ran into, ``holder`` the
+    instance that made the latest attempt of that run, or else of the claimed one; ``wait`` the
+    seconds to wait after ``early``. ``closed`` are the attempts that this call recorded as lost;
+    ``abandoned`` says that the claimed run has used up its attempts and was ended by this call.
     """
 
     outcome: Outcome

@@ -11,21 +11,17 @@ from typing import Any, Final, Literal, TypedDict
 from leasecron import durations
 from leasecron.durations import Duration
 from leasecron.errors import ConfigurationError
-from leasecron.model import Overlap
+from leasecron.model import LARGEST_INTEGER, MAX_RECORDS, Overlap
 from leasecron.schedules import Every, Schedule
 
 DAY: Final = 86_400.0
 MAX_LATE: Final = 30 * DAY
 """The most that ``max_late`` may be; the store keeps a run's row for at least as long."""
 
-MAX_KEEP: Final = 100_000
-"""The most history records that a job may keep."""
-
 CENTURY: Final = 100 * 365 * DAY
 """As good as for ever, and a store can still count in milliseconds what lies this far back."""
 
 KEEP_RECORDS: Final = 1000
-_MAX_ATTEMPTS: Final = 2**63 - 1  # the largest integer of SQLite
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "lease": 20.0,
@@ -83,7 +79,7 @@ def _parse_one(name: str, value: Any, where: str) -> Any:
         case "overlap":
             return _overlap(value, what)
         case "max_attempts":
-            return _count(value, what, most=_MAX_ATTEMPTS)
+            return _count(value, what, most=LARGEST_INTEGER)
         case "keep":
             return _keep(value, what)
         case "max_late":
@@ -116,7 +112,7 @@ def _keep(value: Any, what: str) -> int | float:
         )
     if isinstance(value, (str, timedelta)):
         return durations.seconds(value, what=what)
-    return _count(value, what, most=MAX_KEEP, or_else="a duration as text or a timedelta, or ")
+    return _count(value, what, most=MAX_RECORDS, or_else="a duration as text or a timedelta, or ")
 
 
 def check_names(arguments: Mapping[str, Any], where: str) -> None:

@@ -6,8 +6,8 @@ options come after that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -33,8 +33,15 @@ from leasecron.schedules import Schedule
 __all__ = ["UNSET", "JobOptionArgs", "JobOptions", "lay_over"]
 
 
+class _Given:
+    """Keeps which options were given; no field, since it is no option."""
+
+    __slots__ = ("given",)
+    given: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class JobOptions:
+class JobOptions(_Given):
     """How a job is run. Every option may be left out; the fields give the values in effect.
 
     Durations are taken as seconds, a ``timedelta`` or text such as ``'1h30m'``, and are float
@@ -67,7 +74,6 @@ class JobOptions:
     overlap: Overlap
     max_attempts: int
     keep: int | float
-    given: frozenset[str] = field(init=False)
 
     def __init__(
         self,
@@ -143,6 +149,9 @@ class JobOptions:
             records, age = 0, self.keep
         return Retention(job=job, runs=min(rows, CENTURY), records=records, age=age)
 
+    def __reduce__(self) -> tuple[Callable[..., JobOptions], tuple[dict[str, Any]]]:
+        return _filled, ({name: getattr(self, name) for name in self.given},)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JobOptions):
             return NotImplemented
@@ -161,6 +170,12 @@ class JobOptions:
         return (*values, type(self.keep), self.given)
 
 
+def _filled(given: Mapping[str, Any]) -> JobOptions:
+    options = JobOptions()
+    options._fill(given)  # noqa: SLF001 - the other constructor; __init__ would parse twice
+    return options
+
+
 def lay_over(
     defaults: JobOptions, arguments: Mapping[str, Any], *, job: str, schedule: Schedule
 ) -> JobOptions:
@@ -176,6 +191,4 @@ def lay_over(
     check_heartbeat({"lease": DEFAULTS["lease"], **values}, where)
     check_jitter({"max_late": DEFAULTS["max_late"], **values}, where)
     check_interval(values, where, schedule)
-    options = JobOptions()
-    options._fill(values)  # noqa: SLF001 - the other constructor; __init__ would parse twice
-    return options
+    return _filled(values)

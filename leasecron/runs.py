@@ -41,6 +41,7 @@ class LiveRun:
         self.started = clock.monotonic()
         self.worker: Worker | None = None  # set while the handler's thread is not back
         self.timeout: Timer | None = None
+        self.tick: Timer | None = None  # of its heartbeats
         self.exception: BaseException | None = None
         self.result: RunResult | None = None  # set once it is decided how the run ended
         self.reason: Reason | None = None  # of an interrupted run

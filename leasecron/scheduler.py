@@ -40,7 +40,8 @@ logger = logging.getLogger("leasecron")
 Off = Callable[[], None]
 
 _CLOCK_METHODS = ("wall", "monotonic", "boot_id", "waker", "start_thread")
-_MOST = 2**63 - 1  # the largest integer of SQLite
+_PAGE = 1000  # records that one call of the store returns at most: none of them is long
+_DEFAULTS = JobOptions()
 
 
 class Scheduler(Declarations):
@@ -65,7 +66,7 @@ class Scheduler(Declarations):
         store: object,
         *,
         instance: str | None = None,
-        defaults: JobOptions | None = None,
+        defaults: JobOptions = _DEFAULTS,
         tz: str | tzinfo = "UTC",
         max_running: int = 200,
         clock: Clock | None = None,
@@ -84,7 +85,7 @@ class Scheduler(Declarations):
             new_engine=lambda: Engine(backend, clock, bus, max_running, self.fire),
             restart_after_fork=self.start if after_fork == "restart" else None,
         )
-        super().__init__(clock, defaults or JobOptions(), tz, jobs, lifecycle)
+        super().__init__(clock, defaults, tz, jobs, lifecycle)
         self._bus = bus
         self._left_to_workers = False
 
@@ -204,11 +205,13 @@ class Scheduler(Declarations):
         Also when not running. Raises :class:`BackendError`.
         """
         _check_history(job, limit)
-
-        def ask(backend: LeaseBackend) -> list[RunResult]:
-            return backend.history(job, limit=min(limit, _MOST))
-
-        return cast("list[RunResult]", self._lifecycle.ask("history", ask))
+        found: list[RunResult] = []
+        while len(found) < limit:
+            page = self._page(job, min(_PAGE, limit - len(found)), found[-1] if found else None)
+            found += page
+            if len(page) < _PAGE:
+                break
+        return found
 
     def __enter__(self) -> Self:
         self.start()
@@ -241,6 +244,14 @@ class Scheduler(Declarations):
             return
         self._bus.skip(job.name, slot, "late")
         engine.recovery.catch_up_latest(job, now, after=slot)
+
+    def _page(self, job: str | None, limit: int, before: RunResult | None) -> list[RunResult]:
+        def ask(backend: LeaseBackend) -> list[RunResult]:
+            if before is None:
+                return backend.history(job, limit=limit)
+            return backend.history(job, limit=limit, before=before)
+
+        return cast("list[RunResult]", self._lifecycle.ask("history", ask))
 
     def _start_in_worker(self) -> None:
         if self._left_to_workers:
@@ -290,7 +301,7 @@ def _check_arguments(
         raise ConfigurationError(
             f"instance is {instance!r}; right is text that is not empty, or None"
         )
-    if defaults is not None and not isinstance(defaults, JobOptions):
+    if not isinstance(defaults, JobOptions):
         raise ConfigurationError(f"defaults is {defaults!r}; right is JobOptions(...)")
     if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
         raise ConfigurationError(f"max_running is {max_running!r}; right is an int from 1")

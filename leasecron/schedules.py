@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -104,7 +105,7 @@ def ask_next(schedule: Schedule, t: datetime) -> datetime | None:
     if type(schedule) in _OWN:
         return schedule.next_after(t)
     asked = _end_of_millisecond(t)
-    answer = _instant(schedule, schedule.next_after(asked))
+    answer = _instant(schedule, _call(schedule.next_after, asked))
     if answer is not None and answer <= asked:
         raise _refusal(schedule, f"{answer} as the next slot after {asked}: right is a later one")
     return None if answer is None else _cut(answer)
@@ -115,10 +116,20 @@ def ask_latest(schedule: Schedule, t: datetime) -> datetime | None:
     if type(schedule) in _OWN:
         return schedule.latest_at(t)
     asked = _end_of_millisecond(t)
-    answer = _instant(schedule, schedule.latest_at(asked))
+    answer = _instant(schedule, _call(schedule.latest_at, asked))
     if answer is not None and answer > asked:
         raise _refusal(schedule, f"{answer} as the latest slot at {asked}: right is no later one")
     return None if answer is None else _cut(answer)
+
+
+def _call(ask: Callable[[datetime], object], t: datetime) -> object:
+    """Call a user's schedule; SystemExit and its kin become an ordinary error of it."""
+    try:
+        return ask(t)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise ConfigurationError(f"the schedule raised {type(error).__name__}") from error
 
 
 def _end_of_millisecond(t: datetime) -> datetime:

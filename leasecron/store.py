@@ -141,12 +141,15 @@ class StoreQueue:
         """Close the store once every queued end and result is in it, and end the thread."""
         self._waker.put(Close(closed))
 
-    def rest(self) -> Callable[[], None]:
+    def rest(self, resumes: list[Callable[[], None]]) -> None:
         """Bring the thread to rest between transactions, its connection closed, before a fork.
 
-        The answer lets it go on in the parent; it opens its connection at its next call.
+        What it adds to ``resumes`` lets it go on in the parent; it opens its connection at its next
+        call.
         """
         rest = Rest(self._clock.waker(), self._clock.waker())
+        # Before anything can raise, such as a signal handler that interrupts the wait.
+        resumes.append(lambda: rest.resume.put(None))
         self._waker.put(rest)
         try:
             # Asked after the hand-over: the thread looks once more at its end.
@@ -156,11 +159,6 @@ class StoreQueue:
             logger.warning(
                 "the store did not come to rest before a fork: no use of it in the child"
             )
-
-        def resume() -> None:
-            rest.resume.put(None)
-
-        return resume
 
     # The store thread
 

@@ -198,7 +198,7 @@ class JobTimers:
     def _guarded(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
         try:
             function(*args)
-        except Exception:
+        except BaseException:  # SystemExit too: this thread is everybody's
             logger.exception("a step of the scheduler failed: %r", function)
 
     def _receive(self) -> list[Any]:

@@ -5,6 +5,9 @@ A backend starts no thread, emits no event and logs nothing. A driver's error le
 ``__cause__``. An answer such as ``lost`` or False means that the token no longer owns the run: an
 outcome, not an error. "Now" is read once, after the write lock is held.
 
+A backend from elsewhere may leave out ``description``, ``warnings``, ``declare``, ``prune``,
+``suspend`` and ``forget``; :mod:`leasecron.backends.plain` says what that means.
+
 One backend object may serve several schedulers of one process: calls are locked, and ``open`` and
 ``close`` are counted.
 """
@@ -27,9 +30,6 @@ from leasecron.model import (
     Retention,
     RunResult,
 )
-
-MAX_RECORDS = 100_000
-"""History records kept per job, whatever its ``keep`` says."""
 
 PRUNE_BATCH = 1000
 """Rows that one ``prune`` removes at most, so that no transaction is long."""
@@ -71,8 +71,10 @@ class Backend(Protocol):
     def save_results(self, results: Sequence[RunResult]) -> None:
         """Add records to the history; a second time without effect."""
 
-    def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
-        """Return records, newest first."""
+    def history(
+        self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
+    ) -> list[RunResult]:
+        """Return records, newest first; with ``before`` only those that come after it there."""
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         """Remove what need not be kept, a bounded number of rows; True when some are left."""

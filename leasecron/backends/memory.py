@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from leasecron.backends.base import MAX_RECORDS, PRUNE_BATCH
+from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.claims import decide
 from leasecron.backends.holders import finish, heartbeat, may_record, release
 from leasecron.backends.rows import (
@@ -32,6 +32,8 @@ from leasecron.backends.rows import (
 from leasecron.clock import Clock, SystemClock
 from leasecron.errors import SchedulerStateError
 from leasecron.model import (
+    LARGEST_INTEGER,
+    MAX_RECORDS,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -182,10 +184,18 @@ class MemoryBackend:
                 if may_record(result, tables.row(result.job, to_ms(result.slot))):
                     tables.record(_kept(result))
 
-    def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
+    def history(
+        self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
+    ) -> list[RunResult]:
         with self._call() as (tables, _moment):
             jobs = list(tables.results) if job is None else [job]
-            found = [item for name in jobs for item in tables.results[name].items()]
+            below = LARGEST_INTEGER if before is None or before.fence is None else before.fence
+            found = [
+                (fence, result)
+                for name in jobs
+                for fence, result in tables.results[name].items()
+                if fence < below
+            ]
             found.sort(key=lambda item: item[0], reverse=True)
             return [result for _fence, result in found[: max(0, limit)]]
 

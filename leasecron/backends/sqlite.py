@@ -158,9 +158,13 @@ class SqliteBackend:
         with self._store.call() as store:
             store.write(work)
 
-    def history(self, job: str | None = None, *, limit: int = 100) -> list[RunResult]:
+    def history(
+        self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
+    ) -> list[RunResult]:
         with self._store.call() as store:
-            return store.read(lambda connection, _moment: newest_results(connection, job, limit))
+            return store.read(
+                lambda connection, _moment: newest_results(connection, job, limit, before)
+            )
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         with self._store.call() as store:

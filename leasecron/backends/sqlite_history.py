@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from leasecron.backends.rows import valid_text
-from leasecron.model import RunResult, from_ms, to_ms
+from leasecron.model import LARGEST_INTEGER, RunResult, from_ms, to_ms
 
 _COLUMNS = "fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error"
 _INSERT = f"INSERT OR IGNORE INTO results({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_NEWEST = f"SELECT {_COLUMNS} FROM results ORDER BY fence DESC LIMIT ?"
-_NEWEST_OF_JOB = f"SELECT {_COLUMNS} FROM results WHERE job = ? ORDER BY fence DESC LIMIT ?"
+_NEWEST = f"SELECT {_COLUMNS} FROM results WHERE fence < ? ORDER BY fence DESC LIMIT ?"
+_NEWEST_OF_JOB = f"""
+    SELECT {_COLUMNS} FROM results WHERE job = ? AND fence < ? ORDER BY fence DESC LIMIT ?
+"""
 
 
 def insert_results(connection: sqlite3.Connection, results: Iterable[RunResult]) -> None:
@@ -20,12 +22,15 @@ def insert_results(connection: sqlite3.Connection, results: Iterable[RunResult])
     connection.executemany(_INSERT, map(_to_row, results))
 
 
-def newest_results(connection: sqlite3.Connection, job: str | None, limit: int) -> list[RunResult]:
+def newest_results(
+    connection: sqlite3.Connection, job: str | None, limit: int, before: RunResult | None
+) -> list[RunResult]:
     """Return records, newest first."""
+    below = LARGEST_INTEGER if before is None or before.fence is None else before.fence
     if job is None:
-        rows = connection.execute(_NEWEST, (max(0, limit),))
+        rows = connection.execute(_NEWEST, (below, max(0, limit)))
     else:
-        rows = connection.execute(_NEWEST_OF_JOB, (job, max(0, limit)))
+        rows = connection.execute(_NEWEST_OF_JOB, (job, below, max(0, limit)))
     return [_from_row(row) for row in rows.fetchall()]
 
 

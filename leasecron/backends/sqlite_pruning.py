@@ -10,10 +10,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from leasecron.backends.base import MAX_RECORDS, PRUNE_BATCH
+from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.rows import Moment, RunRow, lost_result, prunable
 from leasecron.backends.sqlite_history import insert_results
-from leasecron.model import Retention
+from leasecron.model import MAX_RECORDS, Retention
 
 _COLUMNS = ", ".join(field.name for field in fields(RunRow))
 _NEWEST_SLOT = "SELECT max(slot) FROM runs WHERE job = ?"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from operator import attrgetter
@@ -58,6 +59,7 @@ class LoadedRuns:
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
         self._changed: dict[Key, RunRow] = {}
+        self._changed_slots: defaultdict[str, set[int]] = defaultdict(set)
         self._results: list[RunResult] = []
         self._fence: int | None = None
 
@@ -89,8 +91,7 @@ class LoadedRuns:
         return self._open.get(job)
 
     def claimed_between(self, job: str, after: int, until: int) -> bool:
-        won = (key for key in self._changed if key[0] == job)
-        if any(after < slot <= until for _job, slot in won):
+        if any(after < slot <= until for slot in self._changed_slots[job]):
             return True
         return bool(self._connection.execute(_CLAIMED_BETWEEN, (job, after, until)).fetchall())
 
@@ -106,6 +107,7 @@ class LoadedRuns:
     def put(self, row: RunRow) -> None:
         key = (row.job, row.slot)
         self._rows[key] = self._changed[key] = row
+        self._changed_slots[row.job].add(row.slot)
         self._put_open(row)
 
     def _put_open(self, row: RunRow) -> None:

@@ -122,6 +122,7 @@ def _make_ready(
         timeout=_SET_UP,
         poll_interval=0.01,
         fallback_to_soft=False,
+        mode=place.mode,
     )
     try:
         with lock:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
+from typing import Any
 
 from leasecron.backends.base import LeaseBackend
 from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.plain import complete
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.errors import ConfigurationError
 
@@ -28,7 +29,7 @@ def backend_for(store: object) -> LeaseBackend:
         return _from_path(os.fspath(store), store)
     if not isinstance(store, str):
         if getattr(store, "kind", None) == "lease" and not isinstance(store, type):
-            return cast("LeaseBackend", store)
+            return complete(store)
         raise ConfigurationError(f"store {store!r} is not a store; {RIGHT_FORMS}")
     if store == "memory://":
         return MemoryBackend()

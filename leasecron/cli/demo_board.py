@@ -82,8 +82,7 @@ class Board:
 
     def _skip(self, row: Row, message: Message) -> None:
         row.skips += 1
-        # Without a holder the run had ended when it was claimed. The messages of two instances may
-        # cross, so it may also have ended by now.
+        # The messages of two instances may cross, so the run may have ended by now.
         if message.holder and message.run not in self.succeeded:
             row.standing_by.add(message.run)
 
@@ -127,7 +126,7 @@ def _phrase(message: Message) -> tuple[str, str]:
         case "failure" | "interrupted":
             return message.kind, f"{run}  {message.detail}"
         case "skip" if message.holder:
-            return "stands by", f"{run}  skip ({message.detail}): {message.holder} runs it"
+            return "stands by", f"{run}  skip ({message.detail}): {message.holder} has it"
         case "skip":
             return "skips", f"{run}  ({message.detail})"
         case _:

@@ -105,7 +105,7 @@ def test_heartbeats_are_counted_for_each_instance(board: Board) -> None:
         (message("B", "success", detail="0.10 s"), ["finished", "tick @", "0.10 s"]),
         (message("B", "failure", detail="OSError"), ["failure", "OSError"]),
         (message("B", "interrupted", detail="stop"), ["interrupted", "stop"]),
-        (message("B", "skip", holder="A", detail="taken"), ["stands by", "A runs it"]),
+        (message("B", "skip", holder="A", detail="taken"), ["stands by", "A has it"]),
         (message("B", "skip", detail="late"), ["skips", "late"]),
         (message("B", "error", detail="claim: locked"), ["error", "claim: locked"]),
     ],

@@ -170,7 +170,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_right_one() -> None:
 
 
 def test_the_typed_keywords_are_the_fields() -> None:
-    assert set(JobOptionArgs.__annotations__) == {f.name for f in fields(JobOptions)} - {"given"}
+    assert set(JobOptionArgs.__annotations__) == {f.name for f in fields(JobOptions)}
 
 
 def test_catch_up_is_bound_to_the_first_sight_of_a_job_unless_it_was_given() -> None:

@@ -3,15 +3,50 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from store_bench import StoreBench, raises
 
+from leasecron.clock import Waker
 from leasecron.errors import BackendError, BackendUnavailable
 
 
+def rest(bench: StoreBench) -> Callable[[], None]:
+    resumes: list[Callable[[], None]] = []
+    bench.queue.rest(resumes)
+    (resume,) = resumes
+    return resume
+
+
+class Interrupted:
+    """A waker whose reader is interrupted by a signal handler that raises."""
+
+    def __init__(self, waker: Waker) -> None:
+        self.put = waker.put
+
+    def get(self, _timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_wait_for_rest_that_is_interrupted_still_lets_the_thread_go_on(
+    opened: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resumes: list[Callable[[], None]] = []
+    wakers = iter([Interrupted(opened.clock.waker()), opened.clock.waker()])
+    with monkeypatch.context() as during:
+        during.setattr(opened.clock, "waker", lambda: next(wakers))
+        with pytest.raises(KeyboardInterrupt):
+            opened.queue.rest(resumes)
+    for resume in resumes:
+        resume()
+    opened.submit("heartbeat", "h")
+    opened.clock.settle()
+    assert [item for item, _ in opened.replies] == ["h"]
+
+
 def test_between_rest_and_resume_the_store_is_left_alone(opened: StoreBench) -> None:
-    resume = opened.queue.rest()
+    resume = rest(opened)
     assert opened.now() == 0
     assert opened.work() == [("suspend", [])]
     opened.submit("heartbeat", "h")
@@ -30,7 +65,7 @@ def test_rest_waits_for_the_call_that_is_being_made_and_for_no_other(opened: Sto
     opened.submit("heartbeat", "h")
     opened.submit("claim", *range(2500))
     opened.clock.advance(0.1)
-    resume = opened.queue.rest()
+    resume = rest(opened)
     assert opened.now() == 0.5
     assert [operation for operation, _ in opened.work()] == ["heartbeat", "suspend"]
     resume()
@@ -42,7 +77,7 @@ def test_a_store_that_cannot_be_suspended_rests_all_the_same(
     opened: StoreBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened.backend.before["suspend"] = raises(BackendError("disk I/O error"))
-    opened.queue.rest()()
+    rest(opened)()
     opened.submit("heartbeat", "h")
     opened.clock.settle()
     assert [item for item, _ in opened.replies] == ["h"]
@@ -55,7 +90,7 @@ def test_a_store_that_hangs_is_told_of_and_not_waited_for_without_end(
     opened.backend.before["claim"] = lambda: opened.sleep(3600)
     opened.submit("claim", "c")
     opened.clock.settle()
-    resume = opened.queue.rest()
+    resume = rest(opened)
     assert opened.now() == 10
     assert "did not come to rest" in caplog.text
     resume()
@@ -66,11 +101,11 @@ def test_a_store_that_hangs_is_told_of_and_not_waited_for_without_end(
 
 
 def test_two_forks_in_a_row_and_one_inside_another_are_no_trouble(opened: StoreBench) -> None:
-    opened.queue.rest()()
-    outer, inner = opened.queue.rest(), threading.Event()
+    rest(opened)()
+    outer, inner = rest(opened), threading.Event()
 
     def fork() -> None:
-        opened.queue.rest()()
+        rest(opened)()
         inner.set()
 
     opened.clock.start_thread(fork, "second forker")
@@ -84,7 +119,7 @@ def test_two_forks_in_a_row_and_one_inside_another_are_no_trouble(opened: StoreB
 
 
 def test_a_thread_that_was_not_started_is_at_rest(unopened: StoreBench) -> None:
-    resume = unopened.queue.rest()
+    resume = rest(unopened)
     assert unopened.now() == 0
     resume()
     unopened.queue.open()
@@ -96,7 +131,7 @@ def test_a_thread_that_was_not_started_is_at_rest(unopened: StoreBench) -> None:
 def test_a_thread_that_has_ended_is_at_rest(opened: StoreBench) -> None:
     opened.close()
     opened.clock.settle()
-    opened.queue.rest()()
+    rest(opened)()
     assert opened.now() == 0
 
 
@@ -104,7 +139,7 @@ def test_a_thread_that_is_opening_its_store_comes_to_rest(unopened: StoreBench) 
     unopened.backend.before["open"] = raises(BackendUnavailable("locked"))
     unopened.clock.start_thread(lambda: unopened.queue.start(unopened.clock.waker()), "starter")
     unopened.clock.advance(1)
-    resume = unopened.queue.rest()
+    resume = rest(unopened)
     assert unopened.now() < 1.2
     tried = len(unopened.backend.asked)
     unopened.clock.advance(1)
