@@ -43,6 +43,7 @@ class Engine:
         self.pid = os.getpid()
         self.started = False
         self.stop_asked = False
+        self.given_up = False  # a stop was waited for in vain
         self.closed = False
         self._clock = clock
         self._bus = bus
@@ -144,7 +145,7 @@ class Engine:
         if self._closing:
             resumed.put("closing")
             return
-        self._stopping = self.stop_asked = False
+        self._stopping = self.stop_asked = self.given_up = False
         _tell(self._waiting, "resumed")  # a stop() that waits for ever must not wait for this
         self._waiting.clear()
         self.timers.resume_arming()

@@ -169,6 +169,7 @@ class Lifecycle:
                 waker.get(min(_DRAIN_WAIT, max(0.0, left)))
         if engine.closed:
             self._forget_ended_queues()
+        engine.given_up = not engine.closed
         return engine.closed
 
     def _resumed(self, engine: Engine) -> bool:
@@ -240,7 +241,8 @@ class Lifecycle:
     def stop_at_exit(self) -> Callable[[float], None]:
         """Begin to stop because the interpreter ends; the answer waits for it."""
         engine = self.engine
-        if engine is None or not engine.started:
+        # A stop that was waited for in vain has had its time: docker and its kin do not wait twice.
+        if engine is None or not engine.started or engine.given_up:
             return _do_not_wait
         waker = self._clock.waker()
         engine.stop(waker)

@@ -72,7 +72,7 @@ class Server:
         began = time.monotonic()
         while not condition():
             waited = time.monotonic() - began
-            assert waited < LIMIT, f"{what}: not within {LIMIT:g} s\n{self.output()}"
+            assert waited < LIMIT, f"{what}: not within {LIMIT:g} s\n{self.output()[-4000:]}"
             time.sleep(0.02)
         return time.monotonic() - began
 

@@ -134,3 +134,27 @@ def test_a_long_history_is_read_page_by_page() -> None:
     assert [result.slot for result in found] == sorted({r.slot for r in found}, reverse=True)
     assert limits == [1000, 1000, 1000]
     assert scheduler.history(limit=1500) == found[:1500]
+
+
+def test_the_end_of_the_interpreter_does_not_wait_for_what_a_stop_has_waited_for_in_vain() -> None:
+    clock = FakeClock()
+    scheduler = draining(clock)
+    before = clock.now()
+    scheduler._lifecycle.stop_at_exit()(3.0)
+    assert clock.now() == before
+
+
+def test_the_end_of_the_interpreter_waits_for_a_handler_that_nobody_has_waited_for() -> None:
+    clock = FakeClock()
+    scheduler = Scheduler("memory://", clock=clock)
+
+    @scheduler.every("slow", "1h", jitter=0, catch_up="2h")
+    def slow(ctx: RunContext) -> None:
+        scheduler.stop()  # asks only
+        ctx.signal.wait()
+
+    scheduler.start()
+    clock.settle()
+    scheduler._lifecycle.stop_at_exit()(3.0)
+    assert scheduler._lifecycle.engine is None
+    assert [result.status for result in scheduler.history()] == ["success"]

@@ -1,0 +1,92 @@
+"""Every snippet of the README does what it says, alone in an empty directory."""
+
+import importlib.util
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.instances import LIMIT
+from support.readme import Snippet, shell_commands, snippets
+from support.requirements import require
+from support.serving import clean_environment
+
+SETTINGS = 'SECRET_KEY = "only for this test"\nUSE_TZ = True\n'
+SNIPPETS = snippets()
+SCRIPTS = [snippet for snippet in SNIPPETS if "scheduler.run(" in snippet.code]
+
+SET_UP = [
+    "python3 -m venv .venv && .venv/bin/pip install '.[cli]' && .venv/bin/leasecron demo",
+    "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/python -m pytest",
+]
+
+
+@pytest.fixture(params=SNIPPETS, ids=str)
+def snippet(request: pytest.FixtureRequest, tmp_path: Path) -> Snippet:
+    """One snippet, in a directory that has only what the page has named so far."""
+    chosen: Snippet = request.param
+    for package in ("flask", "django"):
+        if package in chosen.code:
+            require(importlib.util.find_spec(package), f"{package} is not installed")
+    for earlier in SNIPPETS[: SNIPPETS.index(chosen)]:
+        if earlier.file is not None:
+            (tmp_path / earlier.file).write_text(earlier.code)
+    if "mysite.settings" in chosen.code:
+        (tmp_path / "mysite").mkdir()
+        (tmp_path / "mysite" / "settings.py").write_text(SETTINGS)
+    return chosen
+
+
+def started(snippet: Snippet, folder: Path) -> "subprocess.Popen[str]":
+    code = snippet.code
+    if snippet.file == "gunicorn.conf.py":
+        code += "\npost_fork(None, None)\n"  # a hook that nobody calls would prove nothing
+    script = folder / (snippet.file or "snippet.py")
+    script.write_text(code)
+    return subprocess.Popen(
+        [sys.executable, script.name],
+        cwd=folder,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_snippet_runs(snippet: Snippet, tmp_path: Path) -> None:
+    process = started(snippet, tmp_path)
+    try:
+        if snippet in SCRIPTS:
+            wait_for_its_store(process, tmp_path)
+            process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+        process.wait()
+    assert errors == ""
+    assert process.returncode == 0
+
+
+def wait_for_its_store(process: "subprocess.Popen[str]", folder: Path) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not (folder / "leasecron.db").exists() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_page_has_the_snippets_that_it_promises() -> None:
+    assert [snippet.file for snippet in SNIPPETS if snippet.file] == [
+        "app.py",
+        "gunicorn.conf.py",
+        "jobs.py",
+        "wsgi.py",
+    ]
+    assert len(SCRIPTS) == 1
+    assert "run_once(" in SNIPPETS[-1].code
+
+
+def test_two_commands_set_it_up() -> None:
+    assert shell_commands() == SET_UP
