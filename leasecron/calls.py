@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from leasecron.backends.base import Backend, LeaseBackend
 from leasecron.clock import Waker
+from leasecron.logger import logger
 from leasecron.model import LeaseState
-
-logger = logging.getLogger("leasecron")
 
 Kind = Literal[
     "heartbeat", "finish", "release", "claim", "save_results", "declare", "unfinished", "other"

@@ -11,6 +11,7 @@ import queue
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -61,39 +62,43 @@ class Clock(Protocol):
 
 
 class SystemWaker:
-    """A waker on :class:`queue.SimpleQueue`, whose ``put`` is re-entrant.
+    """A waker on a deque and a lock that only wakes; nobody ever holds it.
 
-    With a lock or a condition in its place, a signal handler could wait for a lock that the code it
-    interrupted holds.
+    ``put`` never waits, so a signal handler may put into a waker whose reader or writer it has
+    interrupted. (The timed ``get`` of :class:`queue.SimpleQueue` waits for ever when a signal
+    handler outlasts its timeout, on Python 3.11 and 3.12.)
     """
 
-    __slots__ = ("_queue", "put")
+    __slots__ = ("_items", "_woken")
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.put = self._queue.put
+        self._items: deque[Any] = deque()
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        # Released already: the reader has yet to look, and will see this item too.
+        with contextlib.suppress(RuntimeError):
+            self._woken.release()
 
     def get(self, timeout: float | None = None) -> Any:
         # A signal that comes just before the main thread falls asleep does not wake it.
         main = threading.current_thread() is threading.main_thread()
         longest = SIGNAL_WAIT if main else MAX_WAIT
-        if timeout is not None and not timeout > longest:  # nan is no time at all
-            return self._queue.get(timeout=max(0.0, timeout))
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None
+        if timeout is not None:
+            deadline = time.monotonic() + (timeout if timeout > 0 else 0.0)  # nan is no time at all
         while True:
-            left = longest if deadline is None else deadline - time.monotonic()
-            try:
-                return self._queue.get(timeout=min(longest, max(0.0, left)))
-            except queue.Empty:
-                if left <= 0:
-                    raise
+            with contextlib.suppress(IndexError):
+                return self._items.popleft()
+            left = longest if deadline is None else min(longest, deadline - time.monotonic())
+            if left <= 0:
+                raise queue.Empty
+            self._woken.acquire(timeout=left)
 
     def drain(self) -> list[Any]:
-        items: list[Any] = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                items.append(self._queue.get_nowait())
-        return items
+        return [self._items.popleft() for _ in range(len(self._items))]
 
 
 class SystemClock:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from cronsim import CronSim, CronSimError
 
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.zones import WallClock, find_zone, to_utc
 
 _TICK = timedelta.resolution
@@ -66,9 +66,13 @@ def _parse(expression: str) -> _Pattern:
     try:
         pattern = _Pattern(_ALIASES.get(expression.lower(), expression))
     except (CronSimError, ValueError) as error:  # ValueError: a number of thousands of digits
-        raise ConfigurationError(f"cron expression {expression!r}: {error}; {_RIGHT}") from error
+        raise ConfigurationError(
+            f"cron expression {shown(expression)}: {error}; {_RIGHT}"
+        ) from error
     if pattern.after(_ORIGIN) is None:
-        raise ConfigurationError(f"cron expression {expression!r} names a date that never comes")
+        raise ConfigurationError(
+            f"cron expression {shown(expression)} names a date that never comes"
+        )
     return pattern
 
 
@@ -172,7 +176,7 @@ class Cron:
     def __init__(self, expression: str, tz: str | tzinfo = "UTC") -> None:
         # str.split would take blanks of other scripts too, so the check comes first.
         if not isinstance(expression, str) or not expression.isascii():
-            raise ConfigurationError(f"cron expression {expression!r}: {_RIGHT}, in ASCII")
+            raise ConfigurationError(f"cron expression {shown(expression)}: {_RIGHT}, in ASCII")
         written = " ".join(expression.split())
         pattern = _parse(written)
         name, zone = find_zone(tz)

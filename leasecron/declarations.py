@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from functools import partial
@@ -11,15 +10,14 @@ from typing import Any, TypeVar, Unpack, overload
 from leasecron.clock import Clock
 from leasecron.cron import Cron
 from leasecron.durations import Duration
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.jobs import DeclaredJob, Job, JobsView, check_name, declare
 from leasecron.lifecycle import Lifecycle
+from leasecron.logger import logger
 from leasecron.model import from_seconds
 from leasecron.options import JobOptionArgs, JobOptions
 from leasecron.schedules import Every, Schedule, ask_next
 from leasecron.zones import find_zone
-
-logger = logging.getLogger("leasecron")
 
 H = TypeVar("H", bound=Callable[..., object])
 
@@ -69,7 +67,7 @@ class Declarations:
         try:
             schedule = Every(interval)
         except ConfigurationError as error:
-            raise ConfigurationError(f"job {name!r}: {error}") from error
+            raise ConfigurationError(f"job {shown(name)}: {error}") from error
         return self._declare(name, schedule, handler, options)
 
     @overload
@@ -112,7 +110,7 @@ class Declarations:
         try:
             schedule = Cron(expression, self._tz if tz is None else tz)
         except ConfigurationError as error:
-            raise ConfigurationError(f"job {name!r}: {error}") from error
+            raise ConfigurationError(f"job {shown(name)}: {error}") from error
         return self._declare(name, schedule, handler, options)
 
     @overload
@@ -159,14 +157,14 @@ class Declarations:
         job = self._jobs.get(name) if isinstance(name, str) else None
         if job is None:
             names = ", ".join(map(repr, self._jobs)) or "none"
-            raise ConfigurationError(f"there is no job {name!r}; declared are {names}")
+            raise ConfigurationError(f"there is no job {shown(name)}; declared are {names}")
         return job
 
     def _declare(
         self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
     ) -> H | Callable[[H], H]:
         if name in self._jobs:
-            raise ConfigurationError(f"job {name!r} is declared already; names are unique")
+            raise ConfigurationError(f"job {shown(name)} is declared already; names are unique")
         if handler is None:
             return partial(self._take, name, schedule, options)
         return self._take(name, schedule, options, handler)
@@ -174,7 +172,7 @@ class Declarations:
     def _take(self, name: str, schedule: Schedule, options: Mapping[str, Any], handler: H) -> H:
         job = declare(name, schedule, handler, options, self._defaults)
         if self._jobs.setdefault(name, job) is not job:
-            raise ConfigurationError(f"job {name!r} is declared already; names are unique")
+            raise ConfigurationError(f"job {shown(name)} is declared already; names are unique")
         if job.advice is not None:
             logger.warning("%s", job.advice)
         self._lifecycle.add(job)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import durationpy
 
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 
 Duration: TypeAlias = int | float | str | timedelta
 """Seconds as a number, a timedelta, or text: numbers with the units w, d, h, m, s or ms."""
@@ -41,14 +41,14 @@ def seconds(
     amount = _amount(value)
     if amount is None:
         raise ConfigurationError(
-            f"{what} is {value!r}: right are seconds, a timedelta, or text such as "
+            f"{what} is {shown(value)}: right are seconds, a timedelta, or text such as "
             "'500ms', '10s', '1h30m' or '2d'"
         )
     if zero and amount == 0:
         return 0.0
     if not minimum <= amount <= maximum:  # nan fails here too
         bounds = f"{text(minimum)} to {text(maximum)}"
-        raise ConfigurationError(f"{what} is {value!r}: right is {'0 or ' * zero}{bounds}")
+        raise ConfigurationError(f"{what} is {shown(value)}: right is {'0 or ' * zero}{bounds}")
     return round(float(amount), 6)
 
 

@@ -109,8 +109,12 @@ class Engine:
         self.timers.post(self._resume, jobs, resumed)
 
     def called_from_inside(self) -> bool:
-        """Say whether the caller is a handler or a listener."""
-        return self._bus.in_thread() or self._workers.in_thread(threading.get_ident())
+        """Say whether the caller is a handler, a listener or a schedule."""
+        return (
+            self._bus.in_thread()
+            or self.timers.in_thread()
+            or self._workers.in_thread(threading.get_ident())
+        )
 
     # The timers thread
 

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 
+def shown(value: object) -> str:
+    """Return a value for a message: its repr, or else its type.
+
+    Never raises: a huge int has no repr, and an object's own may fail.
+    """
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - the value is wrong already; its repr must not hide that
+        return f"<{type(value).__name__}>"
+
+
 class LeasecronError(Exception):
     """Base of all errors of this package."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -11,13 +10,12 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from leasecron.clock import Clock, Waker
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
+from leasecron.logger import logger
 from leasecron.model import Reason, RunResult, SkipReason, Trigger, from_seconds
 
 EventName = Literal["start", "success", "failure", "interrupted", "skip", "error"]
 EVENT_NAMES: tuple[str, ...] = ("start", "success", "failure", "interrupted", "skip", "error")
-
-_logger = logging.getLogger("leasecron")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +109,9 @@ Listener = Callable[[Any], object]
 
 def check_event(event: object) -> None:
     """Raise :class:`ConfigurationError` for what is neither the name of an event nor ``*``."""
-    if event != "*" and event not in EVENT_NAMES:
+    if not isinstance(event, str) or (event != "*" and event not in EVENT_NAMES):
         raise ConfigurationError(
-            f"unknown event {event!r}; right are {', '.join(EVENT_NAMES)} and '*'"
+            f"unknown event {shown(event)}; right are {', '.join(EVENT_NAMES)} and '*'"
         )
 
 
@@ -140,7 +138,9 @@ class EventBus:
         """Call ``listener`` for every ``event`` (or ``*``); the answer ends that."""
         check_event(event)
         if not callable(listener):
-            raise ConfigurationError(f"the listener for {event!r} is not callable: {listener!r}")
+            raise ConfigurationError(
+                f"the listener for {shown(event)} is not callable: {shown(listener)}"
+            )
         entry = (event, listener)
         self._listeners = (*self._listeners, entry)
 
@@ -230,4 +230,4 @@ class EventBus:
         try:
             listener(event)
         except BaseException:
-            _logger.exception("a listener failed event=%s listener=%r", event.name, listener)
+            logger.exception("a listener failed event=%s listener=%r", event.name, listener)

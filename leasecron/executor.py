@@ -23,7 +23,7 @@ from leasecron.context import RunContext
 from leasecron.events import EventBus, RunFailed, RunInterrupted, RunStarted, RunSucceeded
 from leasecron.jobs import DeclaredJob
 from leasecron.model import Ending, Status, from_seconds
-from leasecron.runs import LiveRun
+from leasecron.runs import LiveRun, error_text
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 from leasecron.workers import Workers
@@ -79,6 +79,7 @@ class Executor:
         run: LiveRun,
         runner: Runner,
         exception: BaseException | None,
+        error: str | None,
         ended: float,
     ) -> None:
         if run.worker is not None:
@@ -87,7 +88,7 @@ class Executor:
         if run.timeout is not None:
             self._timers.cancel(run.timeout)
         if run.result is None:
-            run.exception = exception
+            run.exception, run.error = exception, error
             run.decide(_classify(exception, told=run.signal.is_set()), ended)
             self._store_end(run, runner)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
@@ -100,6 +101,7 @@ class Executor:
         run.exception = TimeoutError(
             f"job {run.claim.job!r} ran past its timeout of {run.job.options.timeout:g} s"
         )
+        run.error = error_text(run.exception)
         run.decide("failed", self._clock.monotonic())
         self._store_end(run, runner)
 
@@ -213,12 +215,14 @@ def _call_handler(
     job: DeclaredJob,
     context: RunContext,
     clock: Clock,
-    ended: Callable[[BaseException | None, float], None],
+    ended: Callable[[BaseException | None, str | None, float], None],
 ) -> None:
     """Call the handler in the worker's thread, in a context that no other run has touched."""
     exception: BaseException | None = None
+    text: str | None = None
     try:
         contextvars.Context().run(job.call, context)
     except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
         exception = error
-    ended(exception, clock.monotonic())
+        text = error_text(error)  # here: it runs code of the user's
+    ended(exception, text, clock.monotonic())

@@ -8,7 +8,6 @@ nothing is started before the fork.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import signal
 import sys
@@ -18,8 +17,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from leasecron.errors import SchedulerStateError
-
-logger = logging.getLogger("leasecron")
+from leasecron.logger import logger
 
 EXIT_WAIT = 3.0
 """Seconds that the end of the interpreter waits for handlers that heed their signal."""
@@ -42,7 +40,16 @@ class Member(Protocol):
 
 
 _members: dict[int, tuple[int, Member]] = {}  # by identity, with the process of each
-_resumes = threading.local()
+
+
+class _Forking(threading.local):
+    """The forks that the calling thread is in the middle of: one can interrupt another."""
+
+    def __init__(self) -> None:
+        self.resumes: list[list[Callable[[], None]]] = []
+
+
+_forking = _Forking()
 _installed = False
 
 
@@ -73,23 +80,29 @@ def _own() -> list[Member]:
     return [member for pid, member in [*_members.values()] if pid == os.getpid()]
 
 
+def in_fork() -> bool:
+    """Say whether the calling thread forks: its stores are at rest, so waiting for one is vain."""
+    return bool(_forking.resumes)
+
+
 def _before() -> None:
     resumes: list[Callable[[], None]] = []
-    _resumes.all = resumes
+    _forking.resumes.append(resumes)
+    if len(_forking.resumes) > 1:  # a signal handler forks in the middle of a fork: all is at rest
+        return
     for member in _own():
         member.before_fork(resumes)
 
 
 def _in_parent() -> None:
-    for resume in getattr(_resumes, "all", ()):
+    for resume in _forking.resumes.pop() if _forking.resumes else ():
         resume()
-    _resumes.all = []
 
 
 def _in_child() -> None:
     members = [member for _, member in [*_members.values()]]
     _members.clear()
-    _resumes.all = []
+    _forking.resumes.clear()
     # All forget before one starts: two schedulers may share a backend.
     for restart in [member.forget_parent() for member in members]:
         restart()
@@ -157,8 +170,8 @@ def _hooks(uwsgi: Any) -> list[Callable[[], None]]:
     spooler = getattr(uwsgi, "spooler", None)
     try:
         import uwsgidecorators  # noqa: F401, PLC0415 - exists inside uWSGI only
-    except Exception:  # it refuses to be imported without a master
-        logger.debug("uwsgidecorators cannot be imported", exc_info=True)
+    except Exception:  # noqa: BLE001 - it refuses to be imported without a master
+        logger.info("uwsgidecorators cannot be imported")
     if spooler is not None:
         uwsgi.spooler = spooler
     decorated = getattr(uwsgi, "post_fork_hook", None)

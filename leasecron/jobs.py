@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.options import JobOptions, lay_over
 from leasecron.schedules import Every, Schedule, check_schedule
 
@@ -103,7 +103,7 @@ def declare(
 ) -> DeclaredJob:
     """Check a declaration and return it; raises :class:`ConfigurationError`."""
     check_name(name)
-    check_schedule(schedule, what=f"job {name!r}: schedule")
+    check_schedule(schedule, what=f"job {shown(name)}: schedule")
     takes_context = _takes_context(name, handler)
     options = lay_over(defaults, arguments, job=name, schedule=schedule)
     return DeclaredJob(name, schedule, options, handler, takes_context)
@@ -112,16 +112,16 @@ def declare(
 def check_name(name: object) -> None:
     """Refuse what no store can keep as a job's name."""
     if not isinstance(name, str):
-        raise ConfigurationError(f"the name of a job is text, not {name!r}")
+        raise ConfigurationError(f"the name of a job is text, not {shown(name)}")
     if not name:
         raise ConfigurationError("the name of a job must not be empty ('')")
     if "\0" in name:
-        raise ConfigurationError(f"the name of job {name!r} must not contain a NUL character")
+        raise ConfigurationError(f"the name of job {shown(name)} must not contain a NUL character")
     try:
         name.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"the name of job {name!r} cannot be written as UTF-8 (a lone surrogate)"
+            f"the name of job {shown(name)} cannot be written as UTF-8 (a lone surrogate)"
         ) from error
 
 
@@ -160,10 +160,13 @@ def _makes_unfinished(handler: object) -> str | None:
 def _takes_context(name: str, handler: object) -> bool:
     """Say whether ``handler`` is called with its context; refuse one that cannot be called."""
     if not callable(handler):
-        raise ConfigurationError(f"job {name!r}: the handler {handler!r} cannot be called")
+        raise ConfigurationError(
+            f"job {shown(name)}: the handler {shown(handler)} cannot be called"
+        )
     if (kind := _makes_unfinished(handler)) is not None:
         raise ConfigurationError(
-            f"job {name!r}: a call of the handler {handler!r} only makes {kind}; {_REMEDIES[kind]}"
+            f"job {shown(name)}: a call of the handler {shown(handler)} only makes "
+            f"{kind}; {_REMEDIES[kind]}"
         )
     try:
         parameters = inspect.signature(handler).parameters.values()
@@ -173,7 +176,7 @@ def _takes_context(name: str, handler: object) -> bool:
     positional = [p for p in required if p.kind is not p.KEYWORD_ONLY]
     if len(positional) > 1 or len(required) > len(positional):
         raise ConfigurationError(
-            f"job {name!r}: the handler {handler!r} needs the arguments "
+            f"job {shown(name)}: the handler {shown(handler)} needs the arguments "
             f"{', '.join(p.name for p in required)}; it is called with its context or with "
             "nothing: give it the others with functools.partial"
         )

@@ -10,25 +10,23 @@ Everything here runs in the timers thread.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from datetime import datetime
 
 from leasecron.backups import Backups, Key
-from leasecron.clock import Clock
+from leasecron.clock import MAX_WAIT, Clock
 from leasecron.errors import BackendUnavailable
 from leasecron.events import EventBus, RunFailed
 from leasecron.executor import Executor
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
+from leasecron.logger import logger
 from leasecron.model import Claim, ClaimAnswer, Ending, Trigger
 from leasecron.room import Request, Room
 from leasecron.runs import LiveRun
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
-
-logger = logging.getLogger("leasecron")
 
 
 class LeaseRunner:
@@ -115,6 +113,13 @@ class LeaseRunner:
     def _claim(self, request: Request) -> None:
         if request.key in self._runs or request.key in self._claiming:
             self._room.leave()
+            return
+        ahead = (request.slot - self._timers.now()).total_seconds()
+        if ahead > 0 and request.mode == "claim" and request.trigger != "manual":
+            # The clock was set back while the slot waited: no run starts before its time.
+            self._room.leave()
+            wait = min(ahead, MAX_WAIT)
+            self._timers.after(wait, self.run, request.job, request.slot, request.trigger)
             return
         options = request.job.options
         claim = Claim(

@@ -7,7 +7,6 @@ all of this works in a signal handler that interrupted any line of it.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import threading
@@ -22,9 +21,8 @@ from leasecron.engine import Engine
 from leasecron.errors import SchedulerStateError
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
+from leasecron.logger import logger
 from leasecron.store import StoreQueue
-
-logger = logging.getLogger("leasecron")
 
 _ASK_WAIT = 5.0
 _DRAIN_WAIT = 5.0
@@ -145,7 +143,8 @@ class Lifecycle:
             return True
         started = engine.started
         engine.stop(waker)
-        if not engine.closed and (not started or engine.called_from_inside()):
+        vain = not started or engine.called_from_inside() or forks.in_fork()
+        if not engine.closed and vain:
             return False
         return self._wait_until_closed(engine, waker, timeout)
 

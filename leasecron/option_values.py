@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from leasecron import durations
 from leasecron.durations import Duration
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.model import LARGEST_INTEGER, MAX_RECORDS, Overlap
 from leasecron.schedules import Every, Schedule
 
@@ -95,19 +95,22 @@ def _parse_one(name: str, value: Any, where: str) -> Any:
 def _overlap(value: Any, what: str) -> Literal["skip", "allow"]:
     if isinstance(value, str) and value in {"skip", "allow"}:
         return "skip" if value == "skip" else "allow"
-    raise ConfigurationError(f"{what} is {value!r}: right is 'skip' or 'allow'")
+    raise ConfigurationError(f"{what} is {shown(value)}: right is 'skip' or 'allow'")
 
 
 def _count(value: Any, what: str, *, most: int, or_else: str = "") -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise ConfigurationError(f"{what} is {value!r}: right is {or_else}an int from 1 to {most}")
+        raise ConfigurationError(
+            f"{what} is {shown(value)}: right is {or_else}an int from 1 to {most}"
+        )
     return int(value)
 
 
 def _keep(value: Any, what: str) -> int | float:
     if isinstance(value, float):
         raise ConfigurationError(
-            f"{what} is {value!r}, which could be records or seconds: right is a count as an int "
+            f"{what} is {shown(value)}, which could be records or seconds: right is a "
+            "count as an int "
             "(1000), or a duration as text ('7d') or a timedelta"
         )
     if isinstance(value, (str, timedelta)):

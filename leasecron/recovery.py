@@ -123,6 +123,7 @@ class Recovery:
 def describe(job: DeclaredJob) -> str:
     """Return the schedule in words, for people who read the store."""
     try:
-        return str(job.schedule)[:500]
-    except Exception:  # noqa: BLE001 - a user's schedule may raise anything
+        text = str(job.schedule)[:500]
+    except BaseException:  # noqa: BLE001 - a user's schedule may raise anything
         return type(job.schedule).__name__
+    return text.encode("utf-8", "replace").decode("utf-8")

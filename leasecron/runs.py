@@ -43,6 +43,7 @@ class LiveRun:
         self.timeout: Timer | None = None
         self.tick: Timer | None = None  # of its heartbeats
         self.exception: BaseException | None = None
+        self.error: str | None = None
         self.result: RunResult | None = None  # set once it is decided how the run ended
         self.reason: Reason | None = None  # of an interrupted run
         self.end_stored = False
@@ -97,7 +98,7 @@ class LiveRun:
             started_at=started_at,
             ended_at=ended_at,
             duration=(ended_at - started_at).total_seconds(),
-            error=None if self.exception is None else error_text(self.exception),
+            error=self.error,
         )
 
 
@@ -110,7 +111,7 @@ def error_text(exception: BaseException) -> str:
         text = str.__str__(str(exception))  # a subclass of str could do whatever it likes below
     except BaseException:  # noqa: BLE001 - the text of an error must not become another error
         text = "(its text cannot be had: str() raised)"
-    name = type(exception).__name__
+    name: str = type.__dict__["__name__"].__get__(type(exception))  # whatever a metaclass says
     full = f"{name}: {text}" if text else name
     data = full[:MAX_ERROR].replace("\0", "\ufffd").encode("utf-8", "replace")
     return data[:MAX_ERROR].decode("utf-8", "ignore")

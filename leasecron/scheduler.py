@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import threading
@@ -18,7 +17,7 @@ from leasecron.backends.urls import backend_for
 from leasecron.clock import Clock, SystemClock
 from leasecron.declarations import Declarations, H
 from leasecron.engine import Engine
-from leasecron.errors import ConfigurationError, SchedulerStateError
+from leasecron.errors import ConfigurationError, SchedulerStateError, shown
 from leasecron.events import (
     EventBus,
     RunFailed,
@@ -31,11 +30,10 @@ from leasecron.events import (
 )
 from leasecron.jobs import DeclaredJob, check_name
 from leasecron.lifecycle import Lifecycle
+from leasecron.logger import logger
 from leasecron.logs import EventLog
 from leasecron.model import RunResult, from_seconds
 from leasecron.options import JobOptions
-
-logger = logging.getLogger("leasecron")
 
 Off = Callable[[], None]
 
@@ -276,14 +274,16 @@ def _check_timeout(timeout: object) -> None:
         with contextlib.suppress(OverflowError):
             if float(timeout) >= 0:
                 return
-    raise ConfigurationError(f"timeout is {timeout!r}; right is seconds from 0, or None")
+    raise ConfigurationError(f"timeout is {shown(timeout)}; right is seconds from 0, or None")
 
 
 def _check_history(job: object, limit: object) -> None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise ConfigurationError(f"history: limit is {limit!r}; right is an int from 1")
+        raise ConfigurationError(f"history: limit is {shown(limit)}; right is an int from 1")
     if job is not None and not _is_name(job):
-        raise ConfigurationError(f"history: job is {job!r}; right is the name of a job, or None")
+        raise ConfigurationError(
+            f"history: job is {shown(job)}; right is the name of a job, or None"
+        )
 
 
 def _is_name(value: object) -> bool:
@@ -299,14 +299,16 @@ def _check_arguments(
 ) -> None:
     if instance is not None and not _is_name(instance):
         raise ConfigurationError(
-            f"instance is {instance!r}; right is text that is not empty, or None"
+            f"instance is {shown(instance)}; right is text that is not empty, or None"
         )
     if not isinstance(defaults, JobOptions):
-        raise ConfigurationError(f"defaults is {defaults!r}; right is JobOptions(...)")
+        raise ConfigurationError(f"defaults is {shown(defaults)}; right is JobOptions(...)")
     if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
-        raise ConfigurationError(f"max_running is {max_running!r}; right is an int from 1")
+        raise ConfigurationError(f"max_running is {shown(max_running)}; right is an int from 1")
     methods = (getattr(clock, name, None) for name in _CLOCK_METHODS)
     if clock is not None and (isinstance(clock, type) or not all(map(callable, methods))):
-        raise ConfigurationError(f"clock is {clock!r}; right is a Clock, such as SystemClock()")
-    if after_fork not in ("stop", "restart"):
-        raise ConfigurationError(f"after_fork is {after_fork!r}; right is 'stop' or 'restart'")
+        raise ConfigurationError(
+            f"clock is {shown(clock)}; right is a Clock, such as SystemClock()"
+        )
+    if not isinstance(after_fork, str) or after_fork not in ("stop", "restart"):
+        raise ConfigurationError(f"after_fork is {shown(after_fork)}; right is 'stop' or 'restart'")

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from leasecron.cron import Cron
 from leasecron.durations import Duration, seconds, text
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.zones import naive, to_utc
 
 __all__ = ["Cron", "Every", "Schedule", "ask_latest", "ask_next", "check_schedule"]
@@ -53,7 +53,7 @@ class Every:
         step = timedelta(seconds=length)
         if step % _MILLISECOND:
             raise ConfigurationError(
-                f"interval is {interval!r}: right is a whole number of milliseconds"
+                f"interval is {shown(interval)}: right is a whole number of milliseconds"
             )
         object.__setattr__(self, "interval", length)
         object.__setattr__(self, "_step", step)
@@ -91,7 +91,8 @@ def check_schedule(schedule: object, what: str) -> None:
     methods = (getattr(schedule, name, None) for name in ("next_after", "latest_at"))
     if isinstance(schedule, type) or not all(callable(method) for method in methods):
         raise ConfigurationError(
-            f"{what} is {schedule!r}: right is Every('10s'), Cron('0 3 * * *'), or an object with "
+            f"{what} is {shown(schedule)}: right is Every('10s'), Cron('0 3 * * *'), or "
+            "an object with "
             "the methods next_after(t) and latest_at(t)"
         )
 
@@ -149,7 +150,7 @@ def _instant(schedule: Schedule, answer: object) -> datetime | None:
     if answer is None:
         return None
     if not isinstance(answer, datetime) or answer.utcoffset() is None:
-        raise _refusal(schedule, f"{answer!r}: right is an aware datetime, or None")
+        raise _refusal(schedule, f"{shown(answer)}: right is an aware datetime, or None")
     return answer.astimezone(UTC)
 
 

@@ -8,7 +8,6 @@ nowhere else.
 from __future__ import annotations
 
 import contextlib
-import logging
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,8 +27,7 @@ from leasecron.calls import (
 )
 from leasecron.clock import Clock, Waker
 from leasecron.errors import BackendUnavailable, SchedulerStateError
-
-logger = logging.getLogger("leasecron")
+from leasecron.logger import logger
 
 BATCH = 1000
 FIRST_DELAY = 0.05

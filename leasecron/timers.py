@@ -7,7 +7,6 @@ locked store nor a hung handler delays a slot or a heartbeat.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -17,10 +16,9 @@ from typing import Any
 from leasecron.clock import MAX_WAIT, Clock
 from leasecron.deadlines import Deadlines, Timer
 from leasecron.jobs import DeclaredJob
+from leasecron.logger import logger
 from leasecron.model import from_seconds
 from leasecron.schedules import ask_next
-
-logger = logging.getLogger("leasecron")
 
 JUMP = 0.1
 """Wall and monotonic clock drifting apart by more seconds than this between two reads is a jump."""
@@ -74,6 +72,10 @@ class JobTimers:
     def start(self) -> None:
         """Start the thread."""
         self._thread = self._clock.start_thread(self._run, "leasecron-timers")
+
+    def in_thread(self) -> bool:
+        """Say whether the caller runs in the timers thread, as a user's schedule does."""
+        return threading.current_thread() is self._thread
 
     @property
     def started(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 
 
 def to_utc(t: datetime) -> datetime:
@@ -28,7 +28,8 @@ def to_utc(t: datetime) -> datetime:
 def naive(t: object) -> ConfigurationError:
     """Return the error for ``t``, which is not an aware datetime."""
     return ConfigurationError(
-        f"a schedule was asked about {t!r}: right is an aware datetime, such as datetime.now(UTC)"
+        f"a schedule was asked about {shown(t)}: right is an aware datetime, such as "
+        "datetime.now(UTC)"
     )
 
 
@@ -43,14 +44,14 @@ def find_zone(tz: str | tzinfo) -> tuple[str, tzinfo]:
         return "UTC", UTC
     if not isinstance(name, str):
         raise ConfigurationError(
-            f"tz is {tz!r}: right is the name of a time zone, such as 'Europe/Amsterdam', "
+            f"tz is {shown(tz)}: right is the name of a time zone, such as 'Europe/Amsterdam', "
             "a ZoneInfo, or 'UTC'"
         )
     try:
         return name, ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise ConfigurationError(
-            f"tz is {name!r}, a time zone that is not known here: right is a name such as "
+            f"tz is {shown(name)}, a time zone that is not known here: right is a name such as "
             "'Europe/Amsterdam', or 'UTC'. Where the system has no time zone data, "
             "install the tzdata package"
         ) from error

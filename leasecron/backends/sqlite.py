@@ -231,7 +231,15 @@ def _absolute(path: str | os.PathLike[str]) -> str:
         )
     if "\0" in text:
         raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {text!r}")
-    return os.path.join(os.getcwd(), text)
+    if text.endswith("/"):
+        raise ConfigurationError(f"{text!r} is a folder; right is the path of a file in it")
+    try:
+        return os.path.join(os.getcwd(), text)
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"{text!r} is a relative path, and the working directory is gone; right is a path that"
+            " begins with /"
+        ) from error
 
 
 def _check_option(name: str, value: object, right: tuple[str, ...]) -> None:

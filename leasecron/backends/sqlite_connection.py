@@ -20,7 +20,14 @@ from typing import TypeVar
 
 from leasecron.backends.rows import Moment, read_moment
 from leasecron.backends.sqlite_errors import is_read_only, translated
-from leasecron.backends.sqlite_place import Identity, Place, check_identity, examine
+from leasecron.backends.sqlite_place import (
+    Identity,
+    Place,
+    check_identity,
+    check_log,
+    examine,
+    log_identity,
+)
 from leasecron.backends.sqlite_setup import (
     BUSY,
     Settings,
@@ -45,6 +52,9 @@ class _Link:
     def __init__(self, connection: sqlite3.Connection, place: Place) -> None:
         self.connection = connection
         self.broken = False
+        self._place = place
+        self._log: Identity | None = None
+        self._log_noted = False
         self._turnstile = Turnstile(f"{place.real}-turnstile", mode=place.mode)
         self._wait = BUSY
 
@@ -62,10 +72,17 @@ class _Link:
         """Do ``work`` as one transaction that writes."""
         held = self._turnstile.enter(min(_TURN, deadline - time.monotonic()))
         try:
-            return self.transaction(begin, work, deadline)
+            result = self.transaction(begin, work, deadline)
         finally:
             if held:
                 self._turnstile.leave()
+        if not self._log_noted:  # it has certainly been made by now, and stays until we close
+            self._log, self._log_noted = log_identity(self._place.real), True
+        return result
+
+    def check_log(self) -> None:
+        """Raise BackendUnavailable where the log that is written to is no longer in its place."""
+        check_log(self._place, self._log)
 
     def transaction(
         self, begin: str, work: Callable[[sqlite3.Connection], T], deadline: float
@@ -183,6 +200,7 @@ class StoreConnection:
         now = opened.clock.monotonic()
         if not opened.checked <= now < opened.checked + _CHECK_EVERY:
             check_identity(self.path, opened.identity)
+            link.check_log()
             opened.checked = now
         return link.in_turn(
             "BEGIN IMMEDIATE", lambda connection: work(connection, _now(opened)), self._deadline

@@ -63,6 +63,27 @@ def identity_of(path: str) -> Identity:
     return found.st_dev, found.st_ino
 
 
+def log_identity(real: str) -> Identity | None:
+    """Return which file the write-ahead log is; None where there is none."""
+    try:
+        found = os.stat(f"{real}-wal")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_log(place: Place, expected: Identity | None) -> None:
+    """Raise BackendUnavailable where the log that a connection writes to is no longer in its place.
+
+    Others would begin a new one, and neither would see what is in the other.
+    """
+    if expected is not None and log_identity(place.real) != expected:
+        raise BackendUnavailable(
+            f"the write-ahead log of the store {place.path} was removed or replaced while it was in"
+            " use; nothing is claimed until the schedulers that use it are stopped and started"
+        )
+
+
 def check_identity(path: str, expected: Identity) -> None:
     """Raise BackendUnavailable where the path no longer leads to the file that was opened."""
     if identity_of(path) != expected:

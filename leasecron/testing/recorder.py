@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 from leasecron.clock import SystemClock, Waker
 from leasecron.events import Event
 from leasecron.scheduler import Scheduler
+
+E = TypeVar("E", bound=Event)
 
 
 class EventRecorder:
@@ -32,11 +35,21 @@ class EventRecorder:
         for waker in [*self._waiting]:
             waker.put(None)
 
-    def of(self, event: str | type[Event]) -> list[Event]:
+    @overload
+    def of(self, event: str) -> list[Event]: ...
+    @overload
+    def of(self, event: type[E]) -> list[E]: ...
+
+    def of(self, event: str | type[Any]) -> list[Any]:
         """Return the events of one name, such as ``"success"``, or of one class."""
         return [seen for seen in [*self.events] if _matches(seen, event)]
 
-    def wait_for(self, event: str | type[Event], timeout: float = 5.0) -> Event:
+    @overload
+    def wait_for(self, event: str, timeout: float = 5.0) -> Event: ...
+    @overload
+    def wait_for(self, event: type[E], timeout: float = 5.0) -> E: ...
+
+    def wait_for(self, event: str | type[Any], timeout: float = 5.0) -> Any:
         """Return the next event of one name or class, each only once; past ones count.
 
         Raises TimeoutError after ``timeout`` seconds; its message lists what was seen instead.
@@ -65,5 +78,5 @@ class EventRecorder:
             self._off()
 
 
-def _matches(seen: Event, event: str | type[Event]) -> bool:
+def _matches(seen: Event, event: str | type[Any]) -> bool:
     return seen.name == event if isinstance(event, str) else isinstance(seen, event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -24,31 +25,34 @@ from leasecron.clock import MAX_WAIT, SIGNAL_WAIT, Clock, SystemWaker
 from leasecron.testing import EventRecorder
 
 
-class StubQueue:
-    """A queue in which nothing arrives before its time; it notes how long each wait would be."""
+class StubTime:
+    """Stands for the module time and for a waker's lock; it notes how long each wait would be."""
 
-    def __init__(self, arrives: float = math.inf) -> None:
+    def __init__(self, waker: SystemWaker, arrives: float = math.inf) -> None:
         self.now = 1000.0
         self.timeouts: list[float] = []
+        self._waker = waker
         self._arrives = self.now + arrives
 
     def monotonic(self) -> float:
         return self.now
 
-    def get(self, timeout: float) -> str:
+    def acquire(self, timeout: float) -> bool:
         self.timeouts.append(timeout)
         if self.now + timeout < self._arrives:
             self.now += timeout
-            raise queue.Empty
+            return False
         self.now = self._arrives
-        return "item"
+        self._waker._items.append("item")
+        return True
 
 
 def stub(monkeypatch: pytest.MonkeyPatch, arrives: float = math.inf) -> tuple[SystemWaker, Any]:
-    waker, stub_queue = SystemWaker(), StubQueue(arrives)
-    waker._queue = stub_queue  # type: ignore[assignment]
-    monkeypatch.setattr(leasecron.clock, "time", stub_queue)
-    return waker, stub_queue
+    waker = SystemWaker()
+    stub_time = StubTime(waker, arrives)
+    waker._woken = stub_time  # type: ignore[assignment]
+    monkeypatch.setattr(leasecron.clock, "time", stub_time)
+    return waker, stub_time
 
 
 def test_it_satisfies_the_protocol_and_reads_the_clocks_of_the_machine() -> None:
@@ -152,10 +156,15 @@ def test_what_is_put_while_the_reader_sleeps_wakes_it() -> None:
         assert got.get(5) == item
 
 
+def put_all(waker: SystemWaker, start: int) -> None:
+    for number in range(start, start + 500):
+        waker.put(number)
+
+
 def test_every_item_of_many_threads_arrives_once() -> None:
     waker = SystemWaker()
     threads = [
-        threading.Thread(target=lambda start=start: [waker.put(start + i) for i in range(500)])
+        threading.Thread(target=lambda start=start: put_all(waker, start))
         for start in range(0, 4000, 500)
     ]
     for thread in threads:
@@ -200,12 +209,22 @@ def test_no_thread_of_a_scheduler_waits_longer_than_a_minute_at_a_time(
 ) -> None:
     timeouts: list[float] = []
 
-    class NotingQueue(queue.SimpleQueue[Any]):
-        def get(self, block: bool = True, timeout: float | None = None) -> Any:
-            timeouts.append(math.inf if timeout is None else timeout)
-            return super().get(block, timeout)
+    class NotingLock:
+        def __init__(self, lock: Any) -> None:
+            self._lock = lock
+            self.release = lock.release
 
-    monkeypatch.setattr("leasecron.clock.queue.SimpleQueue", NotingQueue)
+        def acquire(self, timeout: float = math.inf) -> bool:
+            timeouts.append(timeout)
+            return bool(self._lock.acquire(timeout=timeout))
+
+    made = SystemWaker.__init__
+
+    def noting(self: SystemWaker) -> None:
+        made(self)
+        self._woken = NotingLock(self._woken)  # type: ignore[assignment]
+
+    monkeypatch.setattr(SystemWaker, "__init__", noting)
     scheduler = Scheduler(MemoryBackend())
     scheduler.cron("yearly", "0 0 1 1 *", lambda: None)
     scheduler.every("rare", "60d", lambda: None, timeout="100d", lease="60d")
@@ -217,3 +236,18 @@ def test_no_thread_of_a_scheduler_waits_longer_than_a_minute_at_a_time(
     assert scheduler.stop(timeout=1e10)
     assert len(timeouts) > 5
     assert max(timeouts) == MAX_WAIT
+
+
+def test_a_signal_handler_that_outlasts_a_wait_does_not_make_it_endless(alarms: list[int]) -> None:
+    waker = SystemWaker()
+
+    def outlast(_signal: int, _frame: FrameType | None) -> None:
+        alarms.append(1)
+        with contextlib.suppress(queue.Empty):
+            SystemWaker().get(0.3)
+
+    signal.signal(signal.SIGALRM, outlast)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    with pytest.raises(queue.Empty):
+        waker.get(0.1)
+    assert alarms == [1]

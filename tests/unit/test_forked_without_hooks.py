@@ -74,6 +74,7 @@ def test_a_fork_in_the_child_waits_for_no_thread_of_the_parent(
     monkeypatch.setattr("leasecron.store.StoreQueue.rest", resting.append)
     with child(monkeypatch):
         forks._before()
+        forks._in_parent()
     assert resting == []
 
 

@@ -15,7 +15,7 @@ PACKAGE = Path(leasecron.__file__).parent
 ROOT = "leasecron"
 
 _ORDER = """
-    errors clock model durations zones cron schedules option_values options jobs events logs
+    errors logger clock model durations zones cron schedules option_values options jobs events logs
     backends calls store deadlines timers leases context workers runs executor room backups
     lease_runner recovery engine forks lifecycle declarations scheduler __init__ testing cli
     __main__

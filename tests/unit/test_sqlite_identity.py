@@ -78,7 +78,8 @@ def test_the_file_is_looked_at_once_a_second(
         store.win(slot, "a", job=f"job-{slot}")
         store.clock.advance(0.2)
 
-    assert len(looks) == 2
+    logs = [look for look in looks if look.endswith("-wal")]
+    assert (len(looks) - len(logs), len(logs)) == (2, 2)  # the log is noted once and checked once
 
 
 def test_a_suspended_store_comes_back_by_itself(store: Driver) -> None:
@@ -167,3 +168,32 @@ def test_a_new_start_may_begin_with_a_new_file(store: Driver, path: Path) -> Non
 
     assert store.unfinished() == []
     assert store.claim(0, "b").attempt == 1
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_nothing_is_claimed_once_the_log_was_removed_under_an_open_store(
+    store: Driver, path: Path, anew: bool
+) -> None:
+    store.win(0, "a")
+    path.with_name("store.db-wal").unlink()
+    if anew:
+        path.with_name("store.db-wal").touch()
+    store.clock.advance(1)
+
+    with pytest.raises(BackendUnavailable, match=r"log.*was removed or replaced"):
+        store.claim(0, "b", job="other")
+
+
+def test_a_log_that_the_last_other_connection_leaves_alone_is_no_trouble(
+    store: Driver, path: Path
+) -> None:
+    store.win(0, "a")
+    for _ in range(3):
+        other = SqliteBackend(path)
+        other.open(store.clock)
+        other.close()
+        store.clock.advance(1)
+        assert store.heartbeat(0, "a") == "ok"
+    backend_of(store).suspend()
+    store.clock.advance(1)
+    assert store.heartbeat(0, "a") == "ok"
