@@ -1,5 +1,7 @@
 """Runs every due slot of every job in exactly one copy of your application."""
 
+from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.sqlite import SqliteBackend
 from leasecron.clock import Clock, SystemClock
 from leasecron.context import AbortSignal, RunContext
 from leasecron.cron import Cron
@@ -43,6 +45,7 @@ __all__ = [
     "JobOptionArgs",
     "JobOptions",
     "LeasecronError",
+    "MemoryBackend",
     "RunAborted",
     "RunContext",
     "RunFailed",
@@ -54,6 +57,7 @@ __all__ = [
     "Schedule",
     "Scheduler",
     "SchedulerStateError",
+    "SqliteBackend",
     "StoreFailed",
     "SystemClock",
 ]
