@@ -126,7 +126,7 @@ def test_a_step_of_the_wall_clock_ends_no_lease_doubles_no_run_and_silences_nobo
     assert instances.log.doubles() == []
     for instance in (first, second):
         assert instance.said("failure") == []
-        # The disk is everybody's: a busy one may keep the lock for too long, and nothing else fails.
+        # The disk is everybody's: a busy one may keep the lock too long. Nothing else may fail.
         errors = [report["exception"] for report in instance.said("error")]
         assert [text for text in errors if "database is locked" not in str(text)] == []
 
