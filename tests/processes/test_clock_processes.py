@@ -9,12 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.instances import TOLERANCE, Instance, Instances, spawned_instances
+from support.instances import TOLERANCE, Instance, Instances, instances_off_the_disk
 from support.requirements import require
 
 pytestmark = pytest.mark.slow
 
-instances = spawned_instances
+instances = instances_off_the_disk
 
 LEASE, HEARTBEAT = 4.0, 1.0
 SILENCE = 10.0  # with a slot every second; the shortest step back is thirty
@@ -126,7 +126,7 @@ def test_a_step_of_the_wall_clock_ends_no_lease_doubles_no_run_and_silences_nobo
     assert instances.log.doubles() == []
     for instance in (first, second):
         assert instance.said("failure") == []
-        # The disk is everybody's: a busy one may keep the lock too long. Nothing else may fail.
+        # A machine under load may hold the lock for too long. Nothing else may fail.
         errors = [report["exception"] for report in instance.said("error")]
         assert [text for text in errors if "database is locked" not in str(text)] == []
 

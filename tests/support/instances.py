@@ -1,6 +1,6 @@
 """Spawned instances: whole schedulers in processes of their own, and waiting for what they say.
 
-A test module takes the fixture with ``instances = spawned_instances``.
+A test module takes a fixture with ``instances = spawned_instances``.
 """
 
 import json
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
@@ -219,3 +220,13 @@ def spawned_instances(tmp_path: Path) -> Iterator[Instances]:
     instances = Instances(tmp_path)
     yield instances
     instances.reap()
+
+
+@pytest.fixture
+def instances_off_the_disk(tmp_path: Path) -> Iterator[Instances]:
+    """Spawn instances whose files lie in memory: a disk may be busy for longer than a lease."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        instances = Instances(Path(folder))
+        yield instances
+        instances.reap()
