@@ -1,5 +1,6 @@
 """Runs every due slot of every job in exactly one copy of your application."""
 
+from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.clock import Clock, SystemClock
@@ -45,6 +46,7 @@ __all__ = [
     "JobOptionArgs",
     "JobOptions",
     "LeasecronError",
+    "LockDirBackend",
     "MemoryBackend",
     "RunAborted",
     "RunContext",

@@ -13,11 +13,10 @@ from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.model import LeaseState
+from leasecron.room import Key
 from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
-
-Key = tuple[str, datetime]
 
 
 class Watch:

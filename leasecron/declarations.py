@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
+from leasecron.advice import on_claims, on_leases
+from leasecron.backends.base import Backend
 from leasecron.clock import Clock
 from leasecron.cron import Cron
 from leasecron.durations import Duration
@@ -32,13 +34,17 @@ class Declarations:
         tz: str | tzinfo,
         jobs: dict[str, DeclaredJob],
         lifecycle: Lifecycle,
+        backend: Backend,
     ) -> None:
         find_zone(tz)
         self._clock = clock
+        self._backend = backend
         self._defaults = defaults
         self._tz = tz
         self._jobs = jobs
         self._lifecycle = lifecycle
+        if backend.kind == "claim-only":
+            self._warn(on_claims("defaults", defaults, defaults.given, backend.description))
 
     @overload
     def every(
@@ -173,10 +179,18 @@ class Declarations:
         job = declare(name, schedule, handler, options, self._defaults)
         if self._jobs.setdefault(name, job) is not job:
             raise ConfigurationError(f"job {shown(name)} is declared already; names are unique")
-        if job.advice is not None:
-            logger.warning("%s", job.advice)
+        if self._backend.kind == "claim-only":
+            who = f"job {shown(name)}"
+            self._warn(on_claims(who, job.options, options, self._backend.description))
+        else:
+            self._warn(on_leases(job))
         self._lifecycle.add(job)
         return handler
+
+    @staticmethod
+    def _warn(lines: Iterable[str]) -> None:
+        for line in lines:
+            logger.warning("%s", line)
 
     def _next_slot(self, job: DeclaredJob) -> datetime | None:
         armed = self._lifecycle.next_slot(job)

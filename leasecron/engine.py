@@ -11,13 +11,15 @@ import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import Backend
+from leasecron.claim_only_runner import ClaimOnlyRunner
 from leasecron.clock import Clock, Waker
 from leasecron.events import EventBus
 from leasecron.executor import Executor
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
 from leasecron.recovery import Recovery
+from leasecron.runner import Runner
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 from leasecron.workers import Workers
@@ -28,13 +30,15 @@ PRUNE_JOBS = 500
 PRUNE_EVERY = 60.0
 """Seconds between two prunings of all jobs."""
 
+_RUNNERS: dict[str, type[Runner]] = {"lease": LeaseRunner, "claim-only": ClaimOnlyRunner}
+
 
 class Engine:
     """Wires the threads together and takes them down again."""
 
     def __init__(
         self,
-        backend: LeaseBackend,
+        backend: Backend,
         clock: Clock,
         bus: EventBus,
         max_running: int,
@@ -54,10 +58,10 @@ class Engine:
         self._jobs: set[DeclaredJob] = set()
         self._to_prune: list[DeclaredJob] = []
         self.store = StoreQueue(backend, clock, self._store_failed)
-        self.timers = JobTimers(clock, fire, self._schedule_failed, self._jumped)
+        self.timers = JobTimers(clock, fire, self._schedule_failed, self._clocks_jumped)
         self._workers = Workers(clock, self.timers)
         executor = Executor(clock, self.timers, self.store, bus, self._workers)
-        self.runner = LeaseRunner(
+        self.runner: Runner = _RUNNERS[backend.kind](
             clock, self.timers, self.store, bus, executor, max_running, self._idle
         )
         self.recovery = Recovery(clock, self.timers, self.store, bus, self.runner)
@@ -189,8 +193,8 @@ class Engine:
             self._to_prune = self._to_prune[PRUNE_JOBS:]
         self.timers.after(0.0 if self._to_prune else PRUNE_EVERY, self._prune)
 
-    def _jumped(self) -> None:
-        self.runner.beat_all()
+    def _clocks_jumped(self) -> None:
+        self.runner.clocks_jumped()
 
     def _schedule_failed(self, job: DeclaredJob, error: Exception) -> None:
         self._bus.error("schedule", error, job.name)

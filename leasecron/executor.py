@@ -29,8 +29,8 @@ from leasecron.timers import JobTimers
 from leasecron.workers import Workers
 
 
-class Runner(Protocol):
-    """Who won the run and keeps it alive."""
+class Winner(Protocol):
+    """Who won the run, and is told how far it is."""
 
     def handler_ended(self) -> None:
         """Take note that a run's thread is back."""
@@ -51,7 +51,7 @@ class Executor:
         self._bus = bus
         self._workers = workers
 
-    def execute(self, run: LiveRun, runner: Runner) -> None:
+    def execute(self, run: LiveRun, winner: Winner) -> None:
         """Step 4: send ``start`` and call the handler in a worker.
 
         Raises RuntimeError, before anything has happened, where no thread can be had.
@@ -70,14 +70,28 @@ class Executor:
             )
         )
         if run.job.options.timeout is not None:
-            run.timeout = self._timers.after(run.job.options.timeout, self._timed_out, run, runner)
-        ended = partial(self._timers.post, self._handler_ended, run, runner)
+            run.timeout = self._timers.after(run.job.options.timeout, self._timed_out, run, winner)
+        ended = partial(self._timers.post, self._handler_ended, run, winner)
         run.worker.give(partial(_call_handler, run.job, run.context(), self._clock, ended))
+
+    def give_up(self, run: LiveRun, winner: Winner, error: Exception | None) -> None:
+        """End a won run that cannot be started and not be given back: by ``error``, or by a stop.
+
+        Nobody else will ever run it, so it is recorded and told of.
+        """
+        if error is None:
+            run.signal.set("stop")
+            run.error = "it was won while its job was being stopped, and has not been started"
+        else:
+            run.exception, run.error = error, error_text(error)
+        run.decide("interrupted" if error is None else "failed", run.started)
+        self._store_end(run, winner)
+        winner.handler_ended()
 
     def _handler_ended(
         self,
         run: LiveRun,
-        runner: Runner,
+        winner: Winner,
         exception: BaseException | None,
         error: str | None,
         ended: float,
@@ -90,12 +104,12 @@ class Executor:
         if run.result is None:
             run.exception, run.error = exception, error
             run.decide(_classify(exception, told=run.signal.is_set()), ended)
-            self._store_end(run, runner)
+            self._store_end(run, winner)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
-            self._settle(run, runner)
-        runner.handler_ended()
+            self._settle(run, winner)
+        winner.handler_ended()
 
-    def _timed_out(self, run: LiveRun, runner: Runner) -> None:
+    def _timed_out(self, run: LiveRun, winner: Winner) -> None:
         if run.result is not None or not run.signal.set("timeout"):
             return
         run.exception = TimeoutError(
@@ -103,17 +117,17 @@ class Executor:
         )
         run.error = error_text(run.exception)
         run.decide("failed", self._clock.monotonic())
-        self._store_end(run, runner)
+        self._store_end(run, winner)
 
-    def _store_end(self, run: LiveRun, runner: Runner) -> None:
+    def _store_end(self, run: LiveRun, winner: Winner) -> None:
         """Write the end into the lease state: the first of the two writes of step 6."""
         assert run.result is not None
-        if run.lease is None:
-            self._save_result(run, runner)
-            return
         interrupted = run.result.status == "interrupted"
         if interrupted:
             run.reason = run.signal.reason
+        if run.lease is None:  # nothing but the history
+            self._save_result(run, winner)
+            return
         ending = Ending(
             run.claim.job,
             run.claim.slot,
@@ -127,15 +141,15 @@ class Executor:
         self._store.submit(
             "release" if interrupted else "finish",
             ending,
-            lambda owned, _: self._timers.post(self._end_stored, run, runner, owned),
+            lambda owned, _: self._timers.post(self._end_stored, run, winner, owned),
         )
 
-    def _end_stored(self, run: LiveRun, runner: Runner, owned: object) -> None:
+    def _end_stored(self, run: LiveRun, winner: Winner, owned: object) -> None:
         assert run.result is not None
         run.end_stored = True
         run.owned = owned is True
         if run.owned:
-            self._save_result(run, runner)
+            self._save_result(run, winner)
             return
         # Whoever took the run over has recorded this attempt as lost.
         run.recorded = True
@@ -143,33 +157,33 @@ class Executor:
             run.reason = "takeover"
             run.result = replace(run.result, status="interrupted")
         self._send(run)
-        self._settle(run, runner)
+        self._settle(run, winner)
 
-    def _save_result(self, run: LiveRun, runner: Runner) -> None:
+    def _save_result(self, run: LiveRun, winner: Winner) -> None:
         """Write the history record: the second write of step 6."""
         self._store.submit(
             "save_results",
             run.result,
-            lambda error, _: self._timers.post(self._recorded, run, runner, error),
+            lambda error, _: self._timers.post(self._recorded, run, winner, error),
         )
 
-    def _recorded(self, run: LiveRun, runner: Runner, error: BaseException | None) -> None:
+    def _recorded(self, run: LiveRun, winner: Winner, error: BaseException | None) -> None:
         run.end_stored = run.recorded = True
         if error is not None:
             # The run has ended all the same: it is reported, and never run again for this.
             self._bus.error("save_results", error, run.claim.job, run.claim.slot)
         self._send(run)
-        self._settle(run, runner)
+        self._settle(run, winner)
 
-    def _settle(self, run: LiveRun, runner: Runner) -> None:
+    def _settle(self, run: LiveRun, winner: Winner) -> None:
         """Let go of the run, unless its thread is not back."""
         if run.worker is not None:
             return
         if run.lease is None or not run.owned or run.signal.reason != "timeout":
-            runner.run_ended(run)
+            winner.run_ended(run)
             return
         ending = Ending(run.claim.job, run.claim.slot, run.claim.token, "failed")
-        self._store.submit("release", ending, lambda *_: self._timers.post(runner.run_ended, run))
+        self._store.submit("release", ending, lambda *_: self._timers.post(winner.run_ended, run))
 
     def _send(self, run: LiveRun) -> None:
         assert run.result is not None

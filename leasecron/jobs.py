@@ -11,7 +11,7 @@ from typing import Any
 
 from leasecron.errors import ConfigurationError, shown
 from leasecron.options import JobOptions, lay_over
-from leasecron.schedules import Every, Schedule, check_schedule
+from leasecron.schedules import Schedule, check_schedule
 
 Handler = Callable[..., object]
 
@@ -54,20 +54,6 @@ class DeclaredJob:
         raise TypeError(
             f"job {self.name!r}: the handler returned {kind}, whose code has not run; "
             f"{_REMEDIES[kind]}"
-        )
-
-    @property
-    def advice(self) -> str | None:
-        """Say what is allowed and seldom meant about this declaration."""
-        lease, schedule = self.options.lease, self.schedule
-        if self.options.overlap == "allow" or not isinstance(schedule, Every):
-            return None
-        if schedule.interval >= lease:
-            return None
-        return (
-            f"job {self.name!r}: its interval ({schedule.interval} s) is shorter than its lease "
-            f"({lease} s), so after a crash its slots are skipped as overlap until the lease is "
-            "over; a shorter lease makes that time shorter"
         )
 
 

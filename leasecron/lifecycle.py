@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from leasecron import forks
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import Backend
 from leasecron.clock import Clock, Waker
 from leasecron.engine import Engine
 from leasecron.errors import SchedulerStateError
@@ -33,7 +33,7 @@ class Lifecycle:
 
     def __init__(
         self,
-        backend: LeaseBackend,
+        backend: Backend,
         clock: Clock,
         bus: EventBus,
         jobs: dict[str, DeclaredJob],

@@ -1,6 +1,7 @@
 """What ``start()`` adds: picking up what was in progress, and the slot that was missed.
 
-Each job goes through this before its first timer fires.
+Each job goes through this before its first timer fires. A store without leases knows of nothing
+that is in progress; there the missed slot is all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
 from leasecron.model import Declaration, LeaseState
+from leasecron.runner import Runner
 from leasecron.schedules import ask_latest, ask_next
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
@@ -29,18 +31,19 @@ class Recovery:
         timers: JobTimers,
         store: StoreQueue,
         bus: EventBus,
-        runner: LeaseRunner,
+        runner: Runner,
     ) -> None:
         self._clock = clock
         self._timers = timers
         self._store = store
         self._bus = bus
         self._runner = runner
+        self._leases = runner if isinstance(runner, LeaseRunner) else None
         self._first_seen: dict[DeclaredJob, datetime] = {}
         self._asked: set[DeclaredJob] = set()
 
     def recover(self, job: DeclaredJob) -> None:
-        """Ask the store which runs of ``job`` are unfinished; the answer leads to the rest."""
+        """Ask the store what it knows of ``job``; the answer leads to the rest."""
         if job not in self._asked:  # else it was, before a stop() that was taken back
             self._asked.add(job)
             self._ask(job)
@@ -77,11 +80,12 @@ class Recovery:
             Declaration(job.name, describe(job)),
             lambda answer, _: self._timers.post(self._declared, job, answer),
         )
-        self._store.submit(
-            "unfinished",
-            job.name,
-            lambda answer, _: self._timers.post(self._recovered, job, answer),
-        )
+        if self._leases is not None:
+            self._store.submit(
+                "unfinished",
+                job.name,
+                lambda answer, _: self._timers.post(self._recovered, job, answer),
+            )
 
     def _declared(self, job: DeclaredJob, first_seen: datetime | BaseException) -> None:
         if job.removed:
@@ -91,6 +95,8 @@ class Recovery:
             self._bus.error("declare", first_seen, job.name)
         else:
             self._first_seen[job] = first_seen
+        if self._leases is None:
+            self._recovered(job, [])
 
     def _recovered(self, job: DeclaredJob, states: list[LeaseState] | BaseException) -> None:
         if job.removed:
@@ -108,11 +114,12 @@ class Recovery:
         except Exception as error:  # noqa: BLE001 - a user's schedule may raise anything
             self._bus.error("schedule", error, job.name)
             latest = None
-        for state in states:
-            if state.alive:
-                self._runner.watch(job, state.slot)
-            elif latest is None or state.slot >= latest:
-                self._runner.take_over(job, state.slot)
+        if self._leases is not None:
+            for state in states:
+                if state.alive:
+                    self._leases.watch(job, state.slot)
+                elif latest is None or state.slot >= latest:
+                    self._leases.take_over(job, state.slot)
         self._timers.arm(job, now)
 
     def _ask_again(self, job: DeclaredJob) -> None:

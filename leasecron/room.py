@@ -12,6 +12,9 @@ from leasecron.jobs import DeclaredJob
 from leasecron.model import Mode, Trigger
 from leasecron.timers import JobTimers
 
+Key = tuple[str, datetime]
+"""What a run is known by: its job's name and its slot."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -23,8 +26,8 @@ class Request:
     mode: Mode = "claim"
 
     @property
-    def key(self) -> tuple[str, datetime]:
-        """What the run is known by: its job's name and its slot."""
+    def key(self) -> Key:
+        """What the run is known by."""
         return (self.job.name, self.slot)
 
     def time_left(self, clock: Clock) -> float:

@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any, Literal, Self, cast, overload
 
 from leasecron import forks
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import Backend
 from leasecron.backends.urls import backend_for
 from leasecron.clock import Clock, SystemClock
 from leasecron.declarations import Declarations, H
@@ -83,7 +83,7 @@ class Scheduler(Declarations):
             new_engine=lambda: Engine(backend, clock, bus, max_running, self.fire),
             restart_after_fork=self.start if after_fork == "restart" else None,
         )
-        super().__init__(clock, defaults, tz, jobs, lifecycle)
+        super().__init__(clock, defaults, tz, jobs, lifecycle, backend)
         self._bus = bus
         self._left_to_workers = False
 
@@ -244,7 +244,7 @@ class Scheduler(Declarations):
         engine.recovery.catch_up_latest(job, now, after=slot)
 
     def _page(self, job: str | None, limit: int, before: RunResult | None) -> list[RunResult]:
-        def ask(backend: LeaseBackend) -> list[RunResult]:
+        def ask(backend: Backend) -> list[RunResult]:
             if before is None:
                 return backend.history(job, limit=limit)
             return backend.history(job, limit=limit, before=before)

@@ -5,8 +5,8 @@ A backend starts no thread, emits no event and logs nothing. A driver's error le
 ``__cause__``. An answer such as ``lost`` or False means that the token no longer owns the run: an
 outcome, not an error. "Now" is read once, after the write lock is held.
 
-A backend from elsewhere may leave out ``description``, ``warnings``, ``declare``, ``prune``,
-``suspend`` and ``forget``; :mod:`leasecron.backends.plain` says what that means.
+A backend from elsewhere may leave out ``description``, ``warnings``, ``checks``, ``declare``,
+``prune``, ``suspend`` and ``forget``; :mod:`leasecron.backends.plain` says what that means.
 
 One backend object may serve several schedulers of one process: calls are locked, and ``open`` and
 ``close`` are counted.
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
+from leasecron.backends.checks import Check
 from leasecron.clock import Clock
 from leasecron.model import (
     Claim,
@@ -39,12 +40,25 @@ class Backend(Protocol):
     """What both kinds of store have."""
 
     @property
+    def kind(self) -> Literal["lease", "claim-only"]:
+        """What the scheduler chooses its runner by."""
+
+    @property
     def description(self) -> str:
         """Name the store for log lines and errors: its kind and absolute place."""
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What ``open`` found that the user should know; logged once at ``start()``."""
+        """What ``open`` found that the user should know; logged once at ``start()``.
+
+        It says too why :meth:`checks` are not good, where opening has not said so already.
+        """
+
+    def checks(self) -> Sequence[Check]:
+        """Look at the open store for less than 100 ms in all, and change nothing.
+
+        What is wrong with it is an answer, and not raised.
+        """
 
     def open(self, clock: Clock | None = None) -> None:
         """Make the store usable; raise where it is not."""

@@ -1,4 +1,4 @@
-"""Backends from elsewhere that have what a store with leases is about, and none of the rest."""
+"""Backends from elsewhere that have what a store is about, and none of the rest."""
 
 from __future__ import annotations
 
@@ -6,23 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import Backend
+from leasecron.backends.checks import Check
 from leasecron.clock import Clock, SystemClock
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.model import Declaration, Retention, from_seconds
 
-REQUIRED = (
-    "open",
-    "close",
-    "claim",
-    "heartbeat",
-    "finish",
-    "release",
-    "unfinished",
-    "save_results",
-    "history",
-)
-OPTIONAL = ("description", "warnings", "declare", "prune", "suspend", "forget")
+_CLAIM_ONLY = ("open", "close", "claim", "save_results", "history")
+_LEASE = ("heartbeat", "finish", "release", "unfinished")
+REQUIRED = {"claim-only": _CLAIM_ONLY, "lease": (*_CLAIM_ONLY, *_LEASE)}
+OPTIONAL = ("description", "warnings", "checks", "declare", "prune", "suspend", "forget")
 
 
 class _Defaults:
@@ -38,6 +31,9 @@ class _Defaults:
         self.description = description
         self.clock: Clock = SystemClock()
         self._first_seen: dict[str, datetime] = {}
+
+    def checks(self) -> Sequence[Check]:
+        return []
 
     def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
         now = from_seconds(self.clock.wall())
@@ -69,16 +65,16 @@ class _Completed:
         return getattr(self._backend if hasattr(self._backend, name) else self._defaults, name)
 
 
-def complete(backend: object) -> LeaseBackend:
-    """Return a backend with all that a scheduler uses.
+def complete(backend: object, kind: str) -> Backend:
+    """Return a backend of this kind with all that a scheduler uses.
 
-    Raises :class:`ConfigurationError` for one that lacks what a store with leases is about.
+    Raises :class:`ConfigurationError` for one that lacks what a store of its kind is about.
     """
-    missing = [name for name in REQUIRED if not callable(getattr(backend, name, None))]
+    missing = [name for name in REQUIRED[kind] if not callable(getattr(backend, name, None))]
     if missing:
         raise ConfigurationError(
-            f"store {backend!r} is no store with leases: it has no {', '.join(missing)}"
+            f"store {shown(backend)} is no {kind} store: it has no {', '.join(missing)}"
         )
     if all(hasattr(backend, name) for name in OPTIONAL):
-        return cast("LeaseBackend", backend)
-    return cast("LeaseBackend", _Completed(backend))
+        return cast("Backend", backend)
+    return cast("Backend", _Completed(backend))

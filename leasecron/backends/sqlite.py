@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal, TypeVar, get_args
 
+from leasecron.backends.checks import Check
 from leasecron.backends.claims import answer_unchanged, decide
 from leasecron.backends.holders import finish, heartbeat, may_record, release
 from leasecron.backends.rows import Moment, unfinished_state
+from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_connection import StoreConnection
 from leasecron.backends.sqlite_history import insert_results, newest_results
 from leasecron.backends.sqlite_pruning import find_removals, remove
@@ -71,7 +73,9 @@ class SqliteBackend:
         _check_option("durability", durability, get_args(Durability))
         _check_option("journal", journal, get_args(Journal))
         self.path = _absolute(path)
-        self._store = StoreConnection(self.path, Settings(durability, journal))
+        self.settings = Settings(durability, journal)
+        self._store = StoreConnection(self.path, self.settings)
+        self._warnings: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -79,10 +83,16 @@ class SqliteBackend:
 
     @property
     def warnings(self) -> Sequence[str]:
-        return self._store.warnings
+        return self._warnings
+
+    def checks(self) -> list[Check]:
+        """Return what can be told quickly; what fails is a check too, and not raised."""
+        return checks_of(self._store, self.settings)
 
     def open(self, clock: Clock | None = None) -> None:
         self._store.open(clock)
+        # Looked at now and not when asked, which may be in another thread, beside the first calls.
+        self._warnings = (*self._store.warnings, *not_said_by_open(self.checks()))
 
     def close(self) -> None:
         self._store.close()

@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import Backend
+from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.plain import complete
+from leasecron.backends.plain import REQUIRED, complete
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.errors import ConfigurationError
 
 RIGHT_FORMS = (
     "right are sqlite:////absolute/path.db, sqlite:///relative/path.db, a path that ends in .db,"
-    " .sqlite or .sqlite3, memory://, or a backend object"
+    " .sqlite or .sqlite3, lockdir:////absolute/path/of/a/directory, memory://, or a backend object"
 )
 _ENDINGS = (".db", ".sqlite", ".sqlite3")
 _SQLITE = "sqlite:///"
+_LOCKDIR = "lockdir:///"
 
 
-def backend_for(store: object) -> LeaseBackend:
+def backend_for(store: object) -> Backend:
     """Return the backend that ``store`` names; raises :class:`ConfigurationError`.
 
     URLs follow SQLAlchemy: three slashes and then the path, so four for an absolute one. Nothing in
@@ -28,8 +30,9 @@ def backend_for(store: object) -> LeaseBackend:
     if isinstance(store, os.PathLike):
         return _from_path(os.fspath(store), store)
     if not isinstance(store, str):
-        if getattr(store, "kind", None) == "lease" and not isinstance(store, type):
-            return complete(store)
+        kind = getattr(store, "kind", None)
+        if isinstance(kind, str) and kind in REQUIRED and not isinstance(store, type):
+            return complete(store, kind)
         raise ConfigurationError(f"store {store!r} is not a store; {RIGHT_FORMS}")
     if store == "memory://":
         return MemoryBackend()
@@ -38,12 +41,17 @@ def backend_for(store: object) -> LeaseBackend:
         if not path:
             raise ConfigurationError(f"store {store!r} names no file; {RIGHT_FORMS}")
         return SqliteBackend(path, **_options(store, query))
-    if "://" in store or store.startswith("sqlite:"):
+    if store.startswith(_LOCKDIR):
+        path = store.removeprefix(_LOCKDIR)
+        if not path:
+            raise ConfigurationError(f"store {store!r} names no directory; {RIGHT_FORMS}")
+        return LockDirBackend(path)
+    if "://" in store or store.startswith(("sqlite:", "lockdir:")):
         raise ConfigurationError(f"store {store!r} is not a URL of a store; {RIGHT_FORMS}")
     return _from_path(store, store)
 
 
-def _from_path(path: str | bytes, store: object) -> LeaseBackend:
+def _from_path(path: str | bytes, store: object) -> Backend:
     if not isinstance(path, str) or not path.lower().endswith(_ENDINGS):
         raise ConfigurationError(f"store {store!r} is not the path of a store; {RIGHT_FORMS}")
     return SqliteBackend(path)

@@ -1,4 +1,4 @@
-"""Each contract test runs on every store with leases."""
+"""Each contract test runs on every store with leases; those of claims alone on every store."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from contract.claim_driver import ClaimDriver
 from contract.driver import Driver
 from contract.hand_clock import HandClock
-from leasecron.backends.base import LeaseBackend
+from contract.server_clock import lock_directory
+from leasecron.backends.base import ClaimOnlyBackend, LeaseBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.sqlite import SqliteBackend
 
@@ -36,4 +38,19 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> LeaseBackend:
 def store(backend: LeaseBackend, clock: HandClock) -> Iterator[Driver]:
     backend.open(clock)
     yield Driver(backend, clock)
+    backend.close()
+
+
+@pytest.fixture(params=[*BACKENDS, "lockdir"])
+def claiming(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock
+) -> Iterator[ClaimDriver]:
+    """An open store of any kind."""
+    backend: ClaimOnlyBackend | LeaseBackend
+    if request.param == "lockdir":
+        backend = lock_directory(tmp_path / "locks", clock)
+    else:
+        backend = BACKENDS[request.param](tmp_path)
+    backend.open(clock)
+    yield ClaimDriver(backend, clock)
     backend.close()

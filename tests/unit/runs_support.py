@@ -7,7 +7,9 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
+
+from claim_memory import ClaimMemory
 
 from leasecron import (
     BackendError,
@@ -74,12 +76,12 @@ class FaultyStore:
     to, ``scripts`` answers in its place (None: ask it after all).
     """
 
-    kind: Literal["lease"] = "lease"
     description = "memory://"
     warnings: Sequence[str] = ()
 
-    def __init__(self, inner: MemoryBackend, clock: Clock) -> None:
-        self.inner = inner
+    def __init__(self, inner: MemoryBackend | ClaimMemory, clock: Clock) -> None:
+        self.inner = cast("MemoryBackend", inner)  # a store without leases is not asked the rest
+        self.kind = inner.kind
         self.calls: list[StoreCall] = []
         self.faults: dict[str, Callable[[], Exception]] = {}
         self.deaf: set[str] = set()
@@ -169,11 +171,17 @@ class FaultyStore:
 class Instance:
     """One scheduler with its own line to the common store, and what it has said."""
 
-    def __init__(self, clock: FakeClock, memory: MemoryBackend, name: str, places: int) -> None:
+    def __init__(
+        self, clock: FakeClock, memory: MemoryBackend | ClaimMemory, name: str, places: int
+    ) -> None:
         self.clock = clock
         self.store = FaultyStore(memory, clock)
         self.scheduler = Scheduler(
-            self.store, instance=name, clock=clock, defaults=OPTIONS, max_running=places
+            self.store,
+            instance=name,
+            clock=clock,
+            defaults=OPTIONS if memory.kind == "lease" else JobOptions(jitter=0),
+            max_running=places,
         )
         self.recorder = EventRecorder(self.scheduler)
 
@@ -212,9 +220,9 @@ class Instance:
 class Fleet:
     """Instances that share a clock and a store."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, memory: MemoryBackend | ClaimMemory | None = None) -> None:
         self.clock = FakeClock(at(4.5), seed=seed)
-        self.memory = MemoryBackend()
+        self.memory = memory or MemoryBackend()
         self.instances: list[Instance] = []
 
     def instance(self, name: str | None = None, *, places: int = 200) -> Instance:

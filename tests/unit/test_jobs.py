@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from leasecron.advice import on_leases
 from leasecron.errors import ConfigurationError
 from leasecron.jobs import DeclaredJob, Job, declare
 from leasecron.options import JobOptions
@@ -215,9 +216,8 @@ def test_the_public_job_is_a_value() -> None:
 
 
 def test_an_interval_shorter_than_the_lease_is_advised_against() -> None:
-    advice = declared(print, interval="2s").advice
-    assert advice is not None
+    (advice,) = on_leases(declared(print, interval="2s"))
     assert "job 'sync': its interval (2.0 s) is shorter than its lease (20.0 s)" in advice
-    assert declared(print, interval="20s").advice is None
-    assert declared(print, interval="2s", lease="2s").advice is None
-    assert declared(print, interval="2s", overlap="allow").advice is None
+    assert not [*on_leases(declared(print, interval="20s"))]
+    assert not [*on_leases(declared(print, interval="2s", lease="2s"))]
+    assert not [*on_leases(declared(print, interval="2s", overlap="allow"))]

@@ -17,8 +17,8 @@ ROOT = "leasecron"
 _ORDER = """
     errors logger clock model durations zones cron schedules option_values options jobs events logs
     backends calls store deadlines timers leases context workers runs executor room backups
-    lease_runner recovery engine forks lifecycle declarations scheduler __init__ testing cli
-    __main__
+    runner lease_runner claim_only_runner recovery engine forks lifecycle advice declarations
+    scheduler __init__ testing doctor cli __main__
 """
 ORDER = _ORDER.split()
 """Modules and subpackages; each may import what stands before it, and what is in it."""
@@ -28,6 +28,7 @@ MAY_WAIT = {
     "filelock": "is needed for the set-up of a store only",
     "portalocker": "is needed by one kind of store only",
     "urllib.parse": "is slow to import",
+    "hashlib": "is slow to import, and needed by one kind of store only",
     "ctypes": "is slow to import, and needed in uWSGI's master only",
     "uwsgi": "exists inside uWSGI only",
     "uwsgidecorators": "exists inside uWSGI only",

@@ -1,0 +1,186 @@
+"""The marker by which a lock directory is known, and how the directory comes into being.
+
+Where a network filesystem is not mounted, an empty folder stands in its place. So nothing makes a
+lock directory but an express wish, and nothing is made in a folder without the marker that was
+there when the store was opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+
+from leasecron.backends import lockdir_io as io
+from leasecron.backends.lockdir_files import Modes, OnceFiles
+from leasecron.backends.lockdir_names import FOLDERS, MARKER, private_name, url_of
+from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
+
+FORMAT = 1
+_IGNORED = frozenset({"lost+found"})
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Which directory it is, and since when, in Unix milliseconds of the host that made it."""
+
+    id: str
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A lock directory that can be used."""
+
+    path: str
+    marker: Marker
+    modes: Modes
+
+    def check(self) -> None:
+        """Raise BackendUnavailable where the path no longer leads to this directory."""
+        content = io.read_file(os.path.join(self.path, MARKER))
+        if content is None:
+            raise BackendUnavailable(
+                f"the store {self.path} has no {MARKER} any more: the directory was removed or is "
+                "not mounted; nothing is claimed until it is back"
+            )
+        if _parse(content) != self.marker:
+            raise BackendUnavailable(
+                f"the store {self.path} was replaced by another one ({MARKER} has changed); nothing"
+                " is claimed until it is back, or the scheduler is stopped and started again"
+            )
+
+
+def find_directory(path: str, *, create: bool, now: int) -> Directory:
+    """Return the lock directory at ``path``; with ``create``, make what is missing of it.
+
+    Raises BackendError where there is none, BackendMismatch where it is of another version, and
+    OSError.
+    """
+    found = _status(path)
+    if found is None:
+        if not create:
+            raise BackendError(f"the directory of the store {path} does not exist; {_advice(path)}")
+        found = _make_root(path)
+    if found is None or not stat.S_ISDIR(found.st_mode):
+        raise BackendError(f"the store {path} cannot be used: it is not a directory")
+    _check_writable(path)
+    granted = stat.S_IMODE(found.st_mode)
+    modes = Modes(granted & 0o666, granted & 0o2777)
+    marker = read_marker(path)
+    if marker is None:
+        if not create:
+            raise BackendError(
+                f"the directory of the store {path} has no {MARKER}: it is not a store, or not "
+                f"mounted; {_advice(path)}"
+            )
+        marker = _make_store(path, modes, now)
+    return Directory(path, marker, modes)
+
+
+def read_marker(path: str) -> Marker | None:
+    """Return the marker of a directory, or None where it has none.
+
+    Raises BackendMismatch where it says nothing that this version understands.
+    """
+    content = io.read_file(os.path.join(path, MARKER))
+    if content is None:
+        return None
+    marker = _parse(content)
+    if marker is None:
+        raise BackendMismatch(
+            f"the store {path} cannot be used: its {MARKER} is damaged or of another program"
+        )
+    if isinstance(marker, int):
+        raise BackendMismatch(
+            f"the store {path} has format {marker}, and this version of leasecron knows {FORMAT}: "
+            "it was made by a newer version"
+        )
+    return marker
+
+
+def _parse(content: bytes) -> Marker | int | None:
+    """Return what a marker says, its format where that is a newer one, or None for garbage."""
+    try:
+        said = json.loads(content)
+        known = said["format"]
+        if type(known) is int and known > FORMAT:
+            return known
+        marker = Marker(said["id"], said["created"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    right = known == FORMAT and isinstance(marker.id, str) and type(marker.created) is int
+    return marker if right else None
+
+
+def _make_root(path: str) -> os.stat_result | None:
+    parent = os.path.dirname(path)
+    try:
+        io.make_root(path)
+    except FileNotFoundError as error:
+        raise BackendError(
+            f"the store {path} cannot be made: the folder {parent} does not exist; make it first"
+        ) from error
+    io.sync_folder(parent)
+    return _status(path)
+
+
+def _make_store(path: str, modes: Modes, now: int) -> Marker:
+    """Make the folders and then the marker; one that others have made meanwhile wins."""
+    others = _foreign_names(path)
+    if others:
+        marker = read_marker(path)  # another one may have made it by now, and use it
+        if marker is not None:
+            return marker
+        raise BackendError(
+            f"the folder {path} cannot become a store: it has no {MARKER} and is not empty, there "
+            f"is {', '.join(others[:3])}"
+        )
+    for name in FOLDERS:
+        io.make_folder(os.path.join(path, name), modes.folder)
+    identity = os.urandom(16).hex()
+    content = json.dumps({"format": FORMAT, "id": identity, "created": now}).encode()
+    private = os.path.join(path, private_name(MARKER, identity))
+    io.sync_folder(path)
+    OnceFiles(modes.file).create(os.path.join(path, MARKER), private, content + b"\n")
+    io.sync_folder(path)
+    made = read_marker(path)
+    if made is None:
+        raise BackendUnavailable(f"the store {path} was made, and its {MARKER} is not to be seen")
+    return made
+
+
+def _foreign_names(path: str) -> list[str]:
+    """Return what is in a folder that is no store yet, but for what a broken-off making leaves."""
+    return [
+        name
+        for name in io.names_in(path)
+        if not name.startswith(".")
+        and name not in _IGNORED
+        and not (name in FOLDERS and _is_empty_folder(os.path.join(path, name)))
+    ]
+
+
+def _is_empty_folder(path: str) -> bool:
+    found = io.status_of(path)
+    return found is not None and stat.S_ISDIR(found.st_mode) and not io.names_in(path)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return io.root_status(path)
+    except NotADirectoryError as error:
+        raise BackendError(
+            f"the store {path} cannot be used: {os.path.dirname(path)} is not a folder"
+        ) from error
+
+
+def _check_writable(path: str) -> None:
+    problem = io.access_problem(path)
+    if problem is not None:
+        raise BackendError(f"the store {path} cannot be used: {problem}")
+
+
+def _advice(path: str) -> str:
+    return f"'leasecron init {url_of(path)}' makes it a store"

@@ -1,0 +1,145 @@
+"""Keeping the history of a lock directory small: many files become one, of the records to keep.
+
+The new file is complete before the old ones go, so that a crash leaves records twice, which reading
+drops, and none is lost. Only files that were put aside for a while take part: whoever was still
+writing to one has noticed by then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leasecron.backends import lockdir_io as io
+from leasecron.backends.lockdir_history import History, Part, lines_of, rotated_name
+from leasecron.backends.lockdir_marker import Directory
+from leasecron.backends.lockdir_names import MERGED, private_name
+from leasecron.backends.lockdir_records import Order, from_line, order_of
+from leasecron.model import MAX_RECORDS, Retention, RunResult, to_ms
+
+EVERY = 10 * 60 * 1000
+"""Milliseconds: between two looks at the whole history, and before a file is merged."""
+
+FILES = 16
+"""So many files are merged, whatever is in them."""
+
+_DAY = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file that may be merged, as it was read: its lines, and the records in them."""
+
+    path: str
+    content: bytes
+    records: tuple[tuple[Order, bytes], ...]
+    lines: int
+
+
+class Merging:
+    """Merges the history of one open lock directory."""
+
+    def __init__(self, directory: Directory, history: History) -> None:
+        self._directory = directory
+        self._history = history
+        self._retentions: dict[str, Retention] = {}
+        self._last: int | None = None
+
+    def merge(self, retentions: Sequence[Retention], now: int) -> None:
+        """Merge what is worth it; looks at the history at most every ten minutes.
+
+        A job of which no retention was ever given keeps all.
+        """
+        self._retentions.update((retention.job, retention) for retention in retentions)
+        if self._last is not None and self._last <= now < self._last + EVERY:
+            return
+        self._put_unused_aside(now)
+        sources, records = self._read(now)
+        if sources:
+            self._merge(sources, _needed(records, self._retentions, now), now)
+        self._last = now
+
+    def _put_unused_aside(self, now: int) -> None:
+        for part in self._history.parts():
+            if part.rotated is None:
+                modified = io.modified_ms(self._history.path_of(part))
+                if modified is not None and modified < now - _DAY:
+                    self._history.rotate(part)
+
+    def _read(self, now: int) -> tuple[list[_Source], dict[Order, RunResult]]:
+        """Read all files once: what is decided about a line must come from that very reading."""
+        sources: list[_Source] = []
+        records: dict[Order, RunResult] = {}
+        for part in self._history.parts():
+            path = self._history.path_of(part)
+            at_rest = self._is_at_rest(part, path, now)
+            content = io.read_file(path, None)
+            if content is None:
+                continue
+            found: list[tuple[Order, bytes]] = []
+            lines = 0
+            for line in lines_of(content):
+                lines += 1
+                result = from_line(line)
+                if result is not None:
+                    order = order_of(result)
+                    records.setdefault(order, result)
+                    found.append((order, line))
+            if at_rest:
+                sources.append(_Source(path, content, tuple(found), lines))
+        return sources, records
+
+    def _is_at_rest(self, part: Part, path: str, now: int) -> bool:
+        if part.rotated is None or part.rotated > now - EVERY:
+            return False
+        modified = io.modified_ms(path)
+        return modified is not None and modified <= now - EVERY
+
+    def _merge(self, sources: Sequence[_Source], needed: set[Order], now: int) -> None:
+        kept: dict[Order, bytes] = {}
+        for source in sources:
+            for order, line in source.records:
+                if order in needed:
+                    kept.setdefault(order, line)
+        lines = sum(source.lines for source in sources)
+        if len(sources) < FILES and 2 * len(kept) >= lines > 0:
+            return
+        if kept:
+            self._write(b"".join(line + b"\n" for line in kept.values()), now)
+        for source in sources:
+            found = io.status_of(source.path)
+            if found is not None and found.st_size == len(source.content):
+                io.remove(source.path)
+
+    def _write(self, content: bytes, now: int) -> None:
+        folder = self._history.folder
+        private = os.path.join(folder, private_name(MERGED, os.urandom(16).hex()))
+        try:
+            io.write_new(private, content, self._directory.modes.file)
+            io.move(private, os.path.join(folder, rotated_name(MERGED, now)))
+        except OSError:
+            io.discard(private)
+            raise
+        io.sync_folder(folder)
+
+
+def _needed(
+    records: Mapping[Order, RunResult], retentions: Mapping[str, Retention], now: int
+) -> set[Order]:
+    """Return which records have to stay: by number or by age, and never more than the limit."""
+    jobs: defaultdict[str, list[Order]] = defaultdict(list)
+    for order, result in records.items():
+        jobs[result.job].append(order)
+    needed: set[Order] = set()
+    for job, orders in jobs.items():
+        retention = retentions.get(job)
+        if retention is None:
+            needed.update(orders)
+            continue
+        orders.sort(reverse=True)
+        oldest = now - retention.age * 1000
+        needed.update(orders[: min(retention.records, MAX_RECORDS)])
+        needed.update(o for o in orders[:MAX_RECORDS] if to_ms(records[o].ended_at) >= oldest)
+    return needed

@@ -1,0 +1,164 @@
+"""What may be removed from a lock directory: claims of days long past, and what crashes left.
+
+A claim that is removed could be won again. So it goes only when its slot is late by the longest
+that any claim for it allows, and for twice as long as a client may believe in what it once saw. The
+newest claim of a job stays for ever. Two processes that prune at once do no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+
+from leasecron.backends import lockdir_io as io
+from leasecron.backends.base import PRUNE_BATCH
+from leasecron.backends.lockdir_clock import ServerClock, now_ms
+from leasecron.backends.lockdir_history import History
+from leasecron.backends.lockdir_locks import one_at_a_time
+from leasecron.backends.lockdir_marker import Directory
+from leasecron.backends.lockdir_merging import Merging
+from leasecron.backends.lockdir_names import (
+    CLOCKS,
+    HISTORY,
+    JOBS,
+    LOCKS,
+    as_day,
+    as_slot,
+    folder_of_job,
+    is_private,
+)
+from leasecron.model import Retention, to_ms
+
+CACHES = 120.0
+"""Seconds: twice the longest that a network client believes in what it once saw of a folder."""
+
+HOUR = 3600 * 1000
+DAY = 24 * HOUR
+_NAMES = 20_000
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left of the files that one call may remove, and of the names that it may look at."""
+
+    files: int = PRUNE_BATCH
+    names: int = _NAMES
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.files <= 0 or self.names <= 0
+
+    def names_in(self, folder: str) -> list[str]:
+        names = io.names_in(folder)
+        self.names -= len(names) + 1
+        return names
+
+    def remove(self, path: str) -> bool:
+        """Remove a file; False where this call may not any more."""
+        if self.files <= 0:
+            return False
+        io.remove(path)
+        self.files -= 1
+        return True
+
+
+class Pruning:
+    """Prunes one open lock directory, a bounded piece at a time."""
+
+    def __init__(self, directory: Directory, server: ServerClock, history: History) -> None:
+        self._directory = directory
+        self._server = server
+        self._merging = Merging(directory, history)
+        self._checked: dict[Retention, int] = {}
+        self._swept: dict[str, int] = {}
+
+    def prune(self, retentions: Sequence[Retention]) -> bool:
+        """Remove what may go; True when some is left. Does nothing while another one does it."""
+        lock = os.path.join(self._directory.path, LOCKS, "prune.lock")
+        with one_at_a_time(lock, self._directory.modes.file) as is_turn:
+            if not is_turn:
+                return False
+            now, room = now_ms(self._server), _Room()
+            for retention in retentions:
+                if room.is_used_up:
+                    return True
+                if _is_recent(self._checked.get(retention), now, HOUR):
+                    continue
+                # A folder that another user keeps to himself is no reason to keep all others.
+                with contextlib.suppress(PermissionError, NotADirectoryError):
+                    if not self._prune_job(retention, now, room):
+                        return True
+                self._checked[retention] = now
+            if not self._sweep_rest(now, room):
+                return True
+            self._merging.merge(retentions, now)
+            return False
+
+    def _prune_job(self, retention: Retention, now: int, room: _Room) -> bool:
+        """Prune the claims of one job; False when that is not finished."""
+        folder = os.path.join(self._directory.path, JOBS, folder_of_job(retention.job))
+        days = sorted(day for name in room.names_in(folder) if (day := as_day(name)) is not None)
+        until = now - (retention.runs + CACHES) * 1000
+        old = [day for day in days if _end_of(day) <= until]
+        for day in old:
+            path = os.path.join(folder, day.isoformat())
+            if not _empty(path, room, keep_newest=day == days[-1]):
+                return False
+            if day != days[-1]:
+                io.remove_folder(path)
+        if _is_recent(self._swept.get(folder), now, DAY):
+            return True
+        young = [os.path.join(folder, day.isoformat()) for day in days if day not in old]
+        if not all(_sweep(path, now, room) for path in (folder, *young)):
+            return False
+        self._swept[folder] = now
+        return True
+
+    def _sweep_rest(self, now: int, room: _Room) -> bool:
+        root = self._directory.path
+        if _is_recent(self._swept.get(root), now, HOUR):
+            return True
+        clocks = os.path.join(root, CLOCKS)
+        history = os.path.join(root, HISTORY)
+        finished = (
+            _sweep(root, now, room)
+            and _sweep(history, now, room)
+            and _sweep(clocks, now, room, every=True)
+        )
+        if finished:
+            self._swept[root] = now
+        return finished
+
+
+def _empty(path: str, room: _Room, *, keep_newest: bool) -> bool:
+    """Remove the claims of a day's folder, and what was to become claims."""
+    names = room.names_in(path)
+    claims = [name for name in names if as_slot(name) is not None]
+    if keep_newest and claims:
+        claims.remove(max(claims, key=int))
+    return all(
+        room.remove(os.path.join(path, name)) for name in [*filter(is_private, names), *claims]
+    )
+
+
+def _sweep(folder: str, now: int, room: _Room, *, every: bool = False) -> bool:
+    """Remove the private files, or ``every`` file, that nobody has touched for a day."""
+    for name in room.names_in(folder):
+        if not (is_private(name) or (every and not name.startswith("."))):
+            continue
+        path = os.path.join(folder, name)
+        modified = io.modified_ms(path)
+        if modified is not None and modified < now - DAY and not room.remove(path):
+            return False
+    return True
+
+
+def _is_recent(then: int | None, now: int, length: int) -> bool:
+    return then is not None and then <= now < then + length
+
+
+def _end_of(day: date) -> int:
+    return to_ms(datetime.combine(day, time(), UTC)) + DAY

@@ -1,0 +1,100 @@
+"""Step 3 on a claim-only backend: the claim is for good, so there is nothing to renew or to watch.
+
+Everything here runs in the timers thread.
+
+    claim --won--> live --> recorded, thread back --> gone
+      |--done, late--> skipped
+      |--an older run of the job is live in this instance--> skipped without a claim
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from leasecron.clock import Clock
+from leasecron.events import EventBus
+from leasecron.executor import Executor
+from leasecron.jobs import DeclaredJob
+from leasecron.model import Claim, ClaimAnswer
+from leasecron.room import Key, Request
+from leasecron.runner import Runner
+from leasecron.runs import LiveRun
+from leasecron.store import StoreQueue
+from leasecron.timers import JobTimers
+
+
+class ClaimOnlyRunner(Runner):
+    """Decides who runs a slot, with a store that only knows who won it.
+
+    A won run cannot be given back: what becomes of it is recorded, and nobody runs it again.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        timers: JobTimers,
+        store: StoreQueue,
+        bus: EventBus,
+        executor: Executor,
+        max_running: int,
+        on_idle: Callable[[], None],
+    ) -> None:
+        super().__init__(clock, timers, store, bus, executor, max_running, on_idle)
+        self._behind: defaultdict[str, list[Request]] = defaultdict(list)
+
+    def clocks_jumped(self) -> None:
+        """Do nothing: no claim here is of a time that a clock could change."""
+
+    def forget(self, job: DeclaredJob) -> None:
+        """Claim no run of ``job`` any more; a live one goes on."""
+        super().forget(job)
+        self._behind.pop(job.name, None)
+
+    def stop(self) -> None:
+        """Claim nothing more, and tell every handler to end."""
+        super().stop()
+        self._behind.clear()
+
+    def _claim(self, request: Request) -> None:
+        if request.job.options.overlap == "allow":
+            super()._claim(request)
+        elif self._others(request, self._runs):
+            self._room.leave()
+            self._bus.skip(request.job.name, request.slot, "overlap", self._bus.instance)
+        elif self._others(request, self._claiming):
+            # The claim before it may be lost, and then this slot is to be had: wait for its answer.
+            self._room.leave()
+            self._behind[request.job.name].append(request)
+        else:
+            super()._claim(request)
+
+    def _others(self, request: Request, keys: Iterable[Key]) -> bool:
+        """Say whether another slot of the job is among ``keys``."""
+        return any(name == request.job.name and slot != request.slot for name, slot in keys)
+
+    def _answered(
+        self, request: Request, claim: Claim, answer: ClaimAnswer | BaseException, asked_at: float
+    ) -> None:
+        super()._answered(request, claim, answer, asked_at)
+        for behind in self._behind.pop(request.job.name, ()):
+            self.run(behind.job, behind.slot, behind.trigger)
+
+    def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, _asked_at: float) -> None:
+        run = LiveRun(request.job, claim, answer.attempt or 1, None, None, self._clock)
+        self._runs[run.key] = run
+        if not self._wanted(request.job):
+            self._executor.give_up(run, self, None)
+            return
+        try:
+            self._executor.execute(run, self)
+        except RuntimeError as error:  # no thread can be had
+            self._executor.give_up(run, self, error)
+
+    def _not_won(self, request: Request, answer: ClaimAnswer) -> None:
+        if self._wanted(request.job):
+            self._skip(request, answer)
+
+    def _failed(self, request: Request, error: BaseException) -> None:
+        if self._wanted(request.job):
+            self._bus.error("claim", error, request.job.name, request.slot)

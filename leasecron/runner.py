@@ -1,0 +1,188 @@
+"""Step 3, what both kinds of store have in common: from a slot that is due to an answered claim.
+
+Everything here runs in the timers thread.
+
+    run --> waits for room --> claim --> answered: won, not won, failed
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+
+from leasecron.clock import MAX_WAIT, Clock
+from leasecron.events import EventBus
+from leasecron.executor import Executor
+from leasecron.jobs import DeclaredJob
+from leasecron.logger import logger
+from leasecron.model import Claim, ClaimAnswer, Trigger
+from leasecron.room import Key, Request, Room
+from leasecron.runs import LiveRun
+from leasecron.store import StoreQueue
+from leasecron.timers import JobTimers
+
+
+class Runner(ABC):
+    """Decides together with the store whether this instance runs a slot."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        timers: JobTimers,
+        store: StoreQueue,
+        bus: EventBus,
+        executor: Executor,
+        max_running: int,
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._store = store
+        self._bus = bus
+        self._executor = executor
+        self._on_idle = on_idle
+        self._room = Room(max_running, clock, timers, self._claim, self._too_late)
+        self._runs: dict[Key, LiveRun] = {}
+        self._claiming: set[Key] = set()
+        self._stopping = False
+        self._warned_of_clock = False
+
+    def run(self, job: DeclaredJob, slot: datetime, trigger: Trigger = "scheduled") -> None:
+        """Step 3: claim the run as soon as there is room for it."""
+        if self._wanted(job) and (job.name, slot) not in self._runs:
+            self._room.ask(Request(job, slot, trigger))
+
+    @abstractmethod
+    def clocks_jumped(self) -> None:
+        """Take note that a clock has jumped."""
+
+    def forget(self, job: DeclaredJob) -> None:
+        """Claim no run of ``job`` any more; a live one goes on."""
+        self._room.forget(job)
+
+    def stop(self) -> None:
+        """Claim nothing more, and tell every handler to end."""
+        self._stopping = True
+        self._room.forget()
+        self._store.drop_claims(lambda claims: self._timers.post(self._dropped, claims))
+        for run in self._runs.values():
+            run.signal.set("stop")
+
+    def resume(self) -> None:
+        """Claim again after a ``stop`` that has not come to its end."""
+        self._stopping = False
+
+    @property
+    def idle(self) -> bool:
+        """Say whether no claim is on its way and no run is live."""
+        return not self._runs and not self._claiming
+
+    def handler_ended(self) -> None:
+        """Give the place of a run whose thread is back to the next claim."""
+        self._room.leave()
+
+    def run_ended(self, run: LiveRun) -> None:
+        """Forget a run whose thread is back and whose end is recorded."""
+        self._runs.pop(run.key, None)
+        if self._stopping:
+            self._on_idle()
+
+    def _wanted(self, job: DeclaredJob) -> bool:
+        """Say whether anything new may be begun for ``job``."""
+        return not (self._stopping or job.removed)
+
+    def _claim(self, request: Request) -> None:
+        """Ask the store, once there is room."""
+        if request.key in self._runs or request.key in self._claiming:
+            self._room.leave()
+            return
+        ahead = (request.slot - self._timers.now()).total_seconds()
+        if ahead > 0 and request.mode == "claim" and request.trigger != "manual":
+            # The clock was set back while the slot waited: no run starts before its time.
+            self._room.leave()
+            self._run_later(request, min(ahead, MAX_WAIT))
+            return
+        options = request.job.options
+        claim = Claim(
+            job=request.job.name,
+            slot=request.slot,
+            token=os.urandom(16).hex(),
+            instance=self._bus.instance,
+            lease=options.lease,
+            overlap=options.overlap,
+            max_attempts=options.max_attempts,
+            max_late=options.lateness_limit(request.trigger),
+            mode=request.mode,
+            trigger=request.trigger,
+        )
+        self._claiming.add(request.key)
+        give_up = self._clock.monotonic() + max(0.0, request.time_left(self._clock))
+        if request.mode == "takeover":  # the next check asks again
+            give_up = self._clock.monotonic()
+        self._store.submit(
+            "claim",
+            claim,
+            lambda answer, asked_at: self._timers.post(
+                self._answered, request, claim, answer, asked_at
+            ),
+            give_up,
+        )
+
+    def _dropped(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            self._claiming.discard((claim.job, claim.slot))
+            self._room.leave()
+        self._on_idle()
+
+    def _answered(
+        self, request: Request, claim: Claim, answer: ClaimAnswer | BaseException, asked_at: float
+    ) -> None:
+        self._claiming.discard(request.key)
+        if isinstance(answer, BaseException):
+            self._room.leave()
+            self._failed(request, answer)
+        elif answer.outcome == "won":
+            self._won(request, claim, answer, asked_at)
+        else:
+            self._room.leave()
+            self._not_won(request, answer)
+        if self._stopping:
+            self._on_idle()
+
+    @abstractmethod
+    def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, asked_at: float) -> None:
+        """Run the slot; it has its place in the room until :meth:`handler_ended`."""
+
+    @abstractmethod
+    def _not_won(self, request: Request, answer: ClaimAnswer) -> None:
+        """Deal with any answer but ``won``, also while stopping."""
+
+    @abstractmethod
+    def _failed(self, request: Request, error: BaseException) -> None:
+        """Deal with a store that gave no answer, also while stopping."""
+
+    def _skip(self, request: Request, answer: ClaimAnswer) -> None:
+        """Tell why a claim did not win, and ask again for one that came too early."""
+        match answer.outcome:
+            case "late":
+                self._too_late(request)
+            case "early":
+                self._early(request, answer.wait or 1.0)
+            case "overlap":
+                self._bus.skip(request.job.name, request.slot, "overlap", answer.holder)
+            case _:
+                self._bus.skip(request.job.name, request.slot, "taken", answer.holder)
+
+    def _early(self, request: Request, wait: float) -> None:
+        if not self._warned_of_clock:
+            self._warned_of_clock = True
+            logger.warning("this machine's clock is %.1f s ahead of the store's", wait)
+        self._run_later(request, wait)
+
+    def _run_later(self, request: Request, wait: float) -> None:
+        self._timers.after(wait, self.run, request.job, request.slot, request.trigger)
+
+    def _too_late(self, request: Request) -> None:
+        self._bus.skip(request.job.name, request.slot, "late")
