@@ -41,6 +41,13 @@ def shell_commands() -> list[str]:
     return [line for block in blocks for line in block.splitlines()]
 
 
+def console_commands() -> list[str]:
+    """Return what is typed after a prompt."""
+    blocks: list[str] = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
 def table(header: str) -> list[list[str]]:
     """Return the rows of the table whose first row begins with ``header``."""
     lines = TEXT.splitlines()

@@ -1,0 +1,50 @@
+"""``leasecron init``: make a store before any instance starts."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from leasecron.backends.base import Backend
+from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir_names import MARKER
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.cli.stores import StoreRefused, named_backend
+from leasecron.errors import BackendError
+
+
+@click.command()
+@click.argument("store")
+def init(store: str) -> None:
+    """Make STORE, or make sure that it is ready.
+
+    STORE is a URL such as sqlite:////var/lib/app/jobs.db or lockdir:////mnt/nfs/locks, or the path
+    of a SQLite file. A lock directory must be made this way, once, on one host: an empty directory
+    could as well be a network mount that is missing. The folder above is never made. The exit code
+    is 0, or 2 where there is no usable store in the end.
+    """
+    backend, there = _to_make(named_backend(store))
+    try:
+        backend.open()
+        backend.close()
+    except BackendError as error:
+        raise StoreRefused(str(error)) from error
+    for warning in backend.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if there:
+        click.echo(f"the store {backend.description} was there already, and is ready")
+    else:
+        click.echo(f"made the store {backend.description}")
+
+
+def _to_make(backend: Backend) -> tuple[Backend, bool]:
+    """Return the backend that makes the store when it is opened, and whether it is there."""
+    match backend:
+        case SqliteBackend(path=path):
+            return backend, os.path.exists(path) and os.path.getsize(path) > 0
+        case LockDirBackend(path=path):
+            return LockDirBackend(path, create=True), os.path.exists(os.path.join(path, MARKER))
+    raise StoreRefused(
+        f"{backend.description} cannot be made: it begins and ends with the process that uses it"
+    )

@@ -1,0 +1,1 @@
+"""Whether a store can be trusted on this machine, found out by trying."""
