@@ -9,7 +9,7 @@ Everything here runs in the timers thread.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 
 from leasecron.clock import Clock
@@ -41,7 +41,7 @@ class ClaimOnlyRunner(Runner):
         on_idle: Callable[[], None],
     ) -> None:
         super().__init__(clock, timers, store, bus, executor, max_running, on_idle)
-        self._behind: defaultdict[str, list[Request]] = defaultdict(list)
+        self._behind: defaultdict[str, deque[Request]] = defaultdict(deque)
 
     def clocks_jumped(self) -> None:
         """Do nothing: no claim here is of a time that a clock could change."""
@@ -77,8 +77,10 @@ class ClaimOnlyRunner(Runner):
         self, request: Request, claim: Claim, answer: ClaimAnswer | BaseException, asked_at: float
     ) -> None:
         super()._answered(request, claim, answer, asked_at)
-        for behind in self._behind.pop(request.job.name, ()):
-            self.run(behind.job, behind.slot, behind.trigger)
+        behind = self._behind[request.job.name]
+        while behind and not self._others(behind[0], self._claiming):
+            following = behind.popleft()
+            self.run(following.job, following.slot, following.trigger)
 
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, _asked_at: float) -> None:
         run = LiveRun(request.job, claim, answer.attempt or 1, None, None, self._clock)

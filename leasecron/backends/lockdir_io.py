@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -202,6 +203,16 @@ def names_in(path: str) -> list[str]:
     """Return the sorted names in a folder; none where it is not there."""
     try:
         return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
+
+
+@again_if_stale
+def some_names_in(path: str, most: int) -> list[str]:
+    """Return up to so many names in a folder, in no order; none where it is not there."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in itertools.islice(entries, most)]
     except FileNotFoundError:
         return []
 

@@ -56,6 +56,12 @@ class _Room:
         self.names -= len(names) + 1
         return names
 
+    def some_names_in(self, folder: str) -> list[str]:
+        """Return as many names as this call may still remove, and one more."""
+        names = io.some_names_in(folder, max(0, self.files) + 1)
+        self.names -= len(names) + 1
+        return names
+
     def remove(self, path: str) -> bool:
         """Remove a file; False where this call may not any more."""
         if self.files <= 0:
@@ -135,7 +141,9 @@ class Pruning:
 
 def _empty(path: str, room: _Room, *, keep_newest: bool) -> bool:
     """Remove the claims of a day's folder, and what was to become claims."""
-    names = room.names_in(path)
+    # One claim more than may be removed tells whether some are left. Only to keep the newest must
+    # all names be seen, and a day of a busy job has a hundred thousand.
+    names = room.names_in(path) if keep_newest else room.some_names_in(path)
     claims = [name for name in names if as_slot(name) is not None]
     if keep_newest and claims:
         claims.remove(max(claims, key=int))

@@ -357,3 +357,22 @@ def test_a_backend_that_lacks_a_part_is_refused_by_name() -> None:
 
     with pytest.raises(ConfigurationError, match="no claim-only store: it has no claim, save_"):
         Scheduler(Half())
+
+
+def test_many_slots_that_waited_for_an_answer_are_decided_one_after_another(fleet: Fleet) -> None:
+    one = fleet.instance("one")
+    one.every(10, lambda: fleet.nap(15), max_late="1h")
+    fleet.start()
+    one.store.cut("claim")
+    fleet.until(58)
+    one.store.heal()
+    answering(one, *[ClaimAnswer("done", holder="other")] * 3)
+    fleet.until(61)
+    assert skips(one) == [
+        (10.0, "taken", "other"),
+        (20.0, "taken", "other"),
+        (30.0, "taken", "other"),
+        (50.0, "overlap", "one"),
+        (60.0, "overlap", "one"),
+    ]
+    assert [(start.slot - at(0)).total_seconds() for start in one.of("start")] == [40.0]
