@@ -136,6 +136,8 @@ class LockDirBackend:
     def save_results(self, results: Sequence[RunResult]) -> None:
         with self._call() as opened, translated_for_one(self.path):
             opened.history.append(results)
+            # Where another directory has taken its place meanwhile, the records are in that one.
+            opened.directory.check()
 
     def history(
         self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None

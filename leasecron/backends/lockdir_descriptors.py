@@ -8,8 +8,6 @@ import os
 
 from leasecron.backends.lockdir_io import FLAGS, again_if_stale, status_of, write_new
 
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL})
-
 
 def open_probe(path: str, mode: int) -> int:
     """Return a descriptor of a file for :func:`touch`, which is made if it is not there.
@@ -87,11 +85,6 @@ def append(descriptor: int, data: bytes) -> None:
 def close_written(descriptor: int) -> None:
     """Close a descriptor, which over a network can tell of a write that failed."""
     os.close(descriptor)
-
-
-def means_no_locks(error: Exception) -> bool:
-    """Say whether a lock failed because the filesystem has none."""
-    return isinstance(error, NotImplementedError) or getattr(error, "errno", None) in _NO_LOCKS
 
 
 def _write_all_or_raise(descriptor: int, data: bytes) -> None:

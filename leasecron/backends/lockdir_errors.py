@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -45,5 +46,7 @@ def translated_for_one(path: str) -> Iterator[None]:
 
 def _text(path: str, error: OSError) -> str:
     where = error.filename
-    place = f" at {where}" if isinstance(where, str) and where != path else ""
+    # The folder: the names of files differ each time, and a fault that repeats is logged once.
+    folder = os.path.dirname(where) if isinstance(where, str) else path
+    place = f" in {folder}" if folder.startswith(path + "/") else ""
     return f"the store {path} failed{place}: {error.strerror or error}"

@@ -14,7 +14,6 @@ from leasecron.backends import lockdir_descriptors as descriptors
 
 _WAIT = 0.25
 _POLL = 0.002
-_PRUNE_WAIT = 0.15
 
 
 @contextlib.contextmanager
@@ -58,28 +57,9 @@ def _lock(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def one_at_a_time(path: str, mode: int) -> Iterator[bool]:
-    """Say whether it is this process's turn, which it is also where there are no locks."""
-    from filelock import FileLock, Timeout  # noqa: PLC0415 - slow to import, and rarely needed
+    """Say whether it is this process's turn, which it is also where there are no locks.
 
-    lock = FileLock(
-        path,
-        timeout=_PRUNE_WAIT,
-        poll_interval=0.02,
-        mode=mode,
-        thread_local=False,
-        fallback_to_soft=False,
-    )
-    try:
-        lock.acquire()
-    except Timeout:
-        yield False
-        return
-    except (NotImplementedError, OSError) as error:
-        if not descriptors.means_no_locks(error):
-            raise
-        yield True
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
+    Not by a lock that makes the folder of its file: that could be where a mount has just gone.
+    """
+    with locked_file(path, create=mode) as descriptor:
+        yield descriptor is not None

@@ -1,16 +1,12 @@
-"""Processes whose wall clock is stepped while they run; libfaketime stands before the kernel's."""
+"""Processes whose wall clock is stepped while they run."""
 
-import importlib.util
-import os
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from support.instances import TOLERANCE, Instance, Instances, instances_off_the_disk
-from support.requirements import require
+from support.wall_clock import WallClock
 
 pytestmark = pytest.mark.slow
 
@@ -21,44 +17,6 @@ SILENCE = 10.0  # with a slot every second; the shortest step back is thirty
 LONGEST_WAIT = 60.0
 HOUR = 3600
 STEPS = {"-5s": -5, "-30s": -30, "-2h": -2 * HOUR, "+8h": 8 * HOUR, "+10y": 10 * 365 * 24 * HOUR}
-
-
-class WallClock:
-    """The wall clock of one or more processes, to be stepped while they run.
-
-    Their monotonic clock and the clock of the files they write stay what they are.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.step(0)
-
-    def step(self, seconds: int) -> float:
-        """Set it apart from the true time; return the monotonic time just before."""
-        before = time.monotonic()
-        new = self._path.with_suffix(".new")
-        new.write_text(f"{seconds:+d}\n")
-        new.replace(self._path)
-        return before
-
-    def environment(self) -> Mapping[str, str]:
-        """Return what a process with this clock is started with."""
-        return {
-            "LD_PRELOAD": library(),
-            "FAKETIME_TIMESTAMP_FILE": str(self._path),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-
-
-def library() -> str:
-    found = importlib.util.find_spec("libfaketime")
-    require(found is not None and found.origin, "the package libfaketime is not installed")
-    assert found is not None
-    assert found.origin is not None
-    libraries = sorted(Path(found.origin).parent.glob("vendor/**/libfaketime.so.1"))
-    require(libraries, "libfaketime has no library for this system")
-    return os.fspath(libraries[0])
 
 
 TICKING_AND_HOLDING = """
