@@ -59,7 +59,7 @@ class ClaimOnlyRunner(Runner):
     def _claim(self, request: Request) -> None:
         if request.job.options.overlap == "allow":
             super()._claim(request)
-        elif self._others(request, self._runs):
+        elif self._others(request, (key for key, run in self._runs.items() if run.worker)):
             self._room.leave()
             self._bus.skip(request.job.name, request.slot, "overlap", self._bus.instance)
         elif self._others(request, self._claiming):

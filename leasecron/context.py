@@ -101,7 +101,8 @@ class RunContext:
         if self._fence is None:
             raise ConfigurationError(
                 f"job {self.job!r}: ctx.fence needs a store with leases, such as"
-                " sqlite:////path/to/file.db or memory://; this one only knows who won a slot"
+                " sqlite:////path/to/file.db or memory://; this one runs each slot at most once,"
+                " so a unique key on job and ctx.slot guards what must not happen twice"
             )
         return self._fence
 

@@ -111,10 +111,10 @@ class EventLog:
             self._faults.clear()
         self._faults[fault] = (now, 0)
         logger.error(
-            "%s failed job=%s slot=%s error=%r (repeated %d times before)",
+            "%s failed job=%s slot=%s error=%r%s",
             event.operation,
             event.job,
             event.slot and event.slot.isoformat(),
             event.exception,
-            repeats,
+            f" (and {repeats} times more since the last line)" if repeats else "",
         )

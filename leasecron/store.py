@@ -34,6 +34,7 @@ FIRST_DELAY = 0.05
 LONGEST_DELAY = 1.0
 OPEN_WAIT = 5.0
 REPORT_AGAIN_AFTER = 5.0
+TOLD_OF_RETURN_AFTER = 5.0
 _REST_WAIT = 10.0
 
 
@@ -61,6 +62,7 @@ class StoreQueue:
         self._delay = 0.0
         self._next_pass = 0.0
         self._outage: BackendUnavailable | None = None
+        self._outage_since = 0.0
         self._closing: Close | None = None
         self._abandoned = False
         self._started = False
@@ -283,6 +285,7 @@ class StoreQueue:
                 self._failed(batch[0], error, asked_at)
                 return True
             return self._attempt_singly(kind, batch)
+        self._tell_of_return(asked_at)
         self._delay, self._outage = 0.0, None
         self._failing.discard(batch[0].name)
         for call, answer in zip(batch, answers, strict=True):
@@ -303,6 +306,8 @@ class StoreQueue:
         for pending in self._pending.values():
             for call in pending:
                 call.tries += 1
+        if self._outage is None:
+            self._outage_since = self._clock.monotonic()
         self._outage = error
         self._delay = min(LONGEST_DELAY, max(FIRST_DELAY, self._delay * 2))
         self._next_pass = self._clock.monotonic() + self._delay
@@ -327,6 +332,12 @@ class StoreQueue:
         self._failing.add(operation)
         self._reported[operation] = now
         self._on_error(operation, [call.item for call in batch], error)
+
+    def _tell_of_return(self, now: float) -> None:
+        """Let whoever has read of an outage read of its end too."""
+        lasted = now - self._outage_since
+        if self._outage is not None and lasted >= TOLD_OF_RETURN_AFTER:
+            logger.warning("%s answers again, after %.0f s", self._backend.description, lasted)
 
     def _refuse_the_rest(self) -> None:
         self._receive(0.0)

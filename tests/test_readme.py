@@ -13,8 +13,11 @@ from support.readme import Snippet, console_commands, shell_commands, snippets
 from support.requirements import require
 from support.serving import clean_environment
 
+from leasecron import LockDirBackend
+
 SETTINGS = 'SECRET_KEY = "only for this test"\nUSE_TZ = True\n'
 SNIPPETS = snippets()
+MOUNT = "/mnt/nfs/locks"
 SCRIPTS = [snippet for snippet in SNIPPETS if "scheduler.run(" in snippet.code]
 
 SET_UP = [
@@ -40,7 +43,9 @@ def snippet(request: pytest.FixtureRequest, tmp_path: Path) -> Snippet:
 
 
 def started(snippet: Snippet, folder: Path) -> "subprocess.Popen[str]":
-    code = snippet.code
+    code = snippet.code.replace(MOUNT, str(folder / "locks"))
+    if code != snippet.code:
+        make_lock_directory(folder / "locks")
     if snippet.file == "gunicorn.conf.py":
         code += "\npost_fork(None, None)\n"  # a hook that nobody calls would prove nothing
     script = folder / (snippet.file or "snippet.py")
@@ -60,7 +65,7 @@ def test_a_snippet_runs(snippet: Snippet, tmp_path: Path) -> None:
     process = started(snippet, tmp_path)
     try:
         if snippet in SCRIPTS:
-            wait_for_its_store(process, tmp_path)
+            wait_until_it_runs(process, tmp_path)
             process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=LIMIT)
     finally:
@@ -70,9 +75,17 @@ def test_a_snippet_runs(snippet: Snippet, tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def wait_for_its_store(process: "subprocess.Popen[str]", folder: Path) -> None:
+def make_lock_directory(path: Path) -> None:
+    backend = LockDirBackend(path, create=True)
+    backend.open()
+    backend.close()
+
+
+def wait_until_it_runs(process: "subprocess.Popen[str]", folder: Path) -> None:
     deadline = time.monotonic() + LIMIT
-    while not (folder / "leasecron.db").exists() and process.poll() is None:
+    # A SQLite file is made at the start, and a job gets its folder in a lock directory.
+    while not [*folder.glob("leasecron.db"), *folder.glob("locks/jobs/*/job.json")]:
+        assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -84,7 +97,7 @@ def test_the_page_has_the_snippets_that_it_promises() -> None:
         "jobs.py",
         "wsgi.py",
     ]
-    assert len(SCRIPTS) == 1
+    assert len(SCRIPTS) == 2
     assert "run_once(" in SNIPPETS[-1].code
 
 
@@ -95,7 +108,7 @@ def test_the_commands_for_a_lock_directory_work_in_their_order(tmp_path: Path) -
         ["leasecron", "doctor"],
     ]
     for command in commands:
-        _, *arguments = command.replace("/mnt/nfs/locks", str(tmp_path / "locks")).split()
+        _, *arguments = command.replace(MOUNT, str(tmp_path / "locks")).split()
         done = subprocess.run(
             [sys.executable, "-m", "leasecron", *arguments],
             env=clean_environment(),

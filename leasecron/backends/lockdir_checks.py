@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from leasecron.backends import lockdir_io as io
 from leasecron.backends.checks import Check
-from leasecron.backends.filesystems import Filesystem, filesystem_of
+from leasecron.backends.filesystems import UNKNOWN_LOCAL, Filesystem, filesystem_of
 from leasecron.backends.lockdir_clock import ServerClock
 from leasecron.backends.lockdir_history import History
 from leasecron.backends.lockdir_marker import FORMAT, Directory
@@ -45,16 +45,18 @@ def quick_checks(
 def _check_directory(directory: Directory) -> Check:
     since = from_ms(directory.marker.created).isoformat(timespec="seconds")
     found = f"format {FORMAT}, id {directory.marker.id[:8]}, made {since}"
-    return Check("directory", "good", found, "its marker says that it is the store that was opened")
+    return Check("directory", "good", found, "on every host it must have this very id")
 
 
 def check_filesystem(path: str, filesystem: Filesystem) -> Check:
     """Say whether the mount is one on which all that is promised holds."""
     options = ",".join(sorted(filter(None, filesystem.options)))
     found = f"{filesystem.type} ({options})" if options else filesystem.type
+    if filesystem.type == UNKNOWN_LOCAL:
+        return Check("filesystem", "good", "unknown", "this system has no list of its mounts")
     if not filesystem.is_network:
         return Check(
-            "filesystem", "good", found, "it is local to this host, or its type is unknown"
+            "filesystem", "good", found, "local to this host: other hosts have another store"
         )
     problems = [*_mount_problems(filesystem)]
     if problems:

@@ -243,4 +243,8 @@ def access_problem(path: str) -> str | None:
         return "it is missing"
     except OSError:
         read_only = False
-    return "its filesystem is read-only" if read_only else "no permission to write in it"
+    if read_only:
+        return "its filesystem is read-only"
+    found = status_of(path)
+    mode = f", mode {stat.S_IMODE(found.st_mode):o}, of user id {found.st_uid}" if found else ""
+    return f"no permission to write in it as user id {os.geteuid()}{mode}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from leasecron.backends import lockdir_io as io
 from leasecron.backends.lockdir_files import Modes, OnceFiles
-from leasecron.backends.lockdir_names import FOLDERS, MARKER, private_name, url_of
+from leasecron.backends.lockdir_names import FOLDERS, JOBS, MARKER, private_name, url_of
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
 
 FORMAT = 1
@@ -61,7 +61,11 @@ def find_directory(path: str, *, create: bool, now: int) -> Directory:
     found = _status(path)
     if found is None:
         if not create:
-            raise BackendError(f"the directory of the store {path} does not exist; {_advice(path)}")
+            raise BackendError(
+                f"the directory of the store {path} does not exist{_missing_above(path)}; "
+                f"{_advice(path)}"
+            )
+        _check_above(path)
         found = _make_root(path)
     if found is None or not stat.S_ISDIR(found.st_mode):
         raise BackendError(f"the store {path} cannot be used: it is not a directory")
@@ -72,10 +76,11 @@ def find_directory(path: str, *, create: bool, now: int) -> Directory:
     if marker is None:
         if not create:
             raise BackendError(
-                f"the directory of the store {path} has no {MARKER}: it is not a store, or not "
-                f"mounted; {_advice(path)}"
+                f"the directory of the store {path} has no {MARKER}: it is not mounted, or no "
+                f"store; {_advice(path)}"
             )
         marker = _make_store(path, modes, now)
+    _check_folders(path, modes, create=create)
     return Directory(path, marker, modes)
 
 
@@ -90,7 +95,8 @@ def read_marker(path: str) -> Marker | None:
     marker = _parse(content)
     if marker is None:
         raise BackendMismatch(
-            f"the store {path} cannot be used: its {MARKER} is damaged or of another program"
+            f"the store {path} cannot be used: its {MARKER} is damaged or of another program; "
+            "restore it, or stop all instances, remove the directory and make another"
         )
     if isinstance(marker, int):
         raise BackendMismatch(
@@ -128,6 +134,7 @@ def _make_root(path: str) -> os.stat_result | None:
 
 def _make_store(path: str, modes: Modes, now: int) -> Marker:
     """Make the folders and then the marker; one that others have made meanwhile wins."""
+    _check_above(path)
     others = _foreign_names(path)
     if others:
         marker = read_marker(path)  # another one may have made it by now, and use it
@@ -151,6 +158,24 @@ def _make_store(path: str, modes: Modes, now: int) -> Marker:
     return made
 
 
+def _check_folders(path: str, modes: Modes, *, create: bool) -> None:
+    """Refuse a store that has lost a folder; ``create`` makes again what holds no claims."""
+    for name in FOLDERS:
+        if io.root_status(os.path.join(path, name)) is not None:
+            continue
+        if name == JOBS:
+            raise BackendError(
+                f"the store {path} has lost its folder {JOBS}, and the claims that say which slots "
+                "were run: stop all instances, remove the directory and make another"
+            )
+        if not create:
+            raise BackendError(
+                f"the store {path} has lost its folder {name}; it is made again by: "
+                f"leasecron init {url_of(path)}"
+            )
+        io.make_folder(os.path.join(path, name), modes.folder)
+
+
 def _foreign_names(path: str) -> list[str]:
     """Return what is in a folder that is no store yet, but for what a broken-off making leaves."""
     return [
@@ -165,6 +190,14 @@ def _foreign_names(path: str) -> list[str]:
 def _is_empty_folder(path: str) -> bool:
     found = io.status_of(path)
     return found is not None and stat.S_ISDIR(found.st_mode) and not io.names_in(path)
+
+
+def _check_above(path: str) -> None:
+    above = os.path.dirname(path)
+    while above != os.path.dirname(above):
+        if io.status_of(os.path.join(above, MARKER)) is not None:
+            raise BackendError(f"the folder {path} cannot become a store: {above} is one already")
+        above = os.path.dirname(above)
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -182,5 +215,13 @@ def _check_writable(path: str) -> None:
         raise BackendError(f"the store {path} cannot be used: {problem}")
 
 
+def _missing_above(path: str) -> str:
+    parent = os.path.dirname(path)
+    return "" if io.root_status(parent) is not None else f", nor does {parent}"
+
+
 def _advice(path: str) -> str:
-    return f"'leasecron init {url_of(path)}' makes it a store"
+    return (
+        "is it mounted, and is the path right? If it shall become a store: "
+        f"leasecron init {url_of(path)}"
+    )

@@ -88,6 +88,10 @@ def absolute_folder(path: str | os.PathLike[str]) -> str:
         raise ConfigurationError("the path of a lock directory must not be empty ('')")
     if "\0" in text:
         raise ConfigurationError(f"the path of a lock directory holds a NUL character: {text!r}")
+    if text.startswith("lockdir:"):
+        raise ConfigurationError(
+            f"{text!r} is a URL, for Scheduler(...); right here is the path of a directory"
+        )
     try:
         return os.path.join(os.getcwd(), text).rstrip("/") or "/"
     except FileNotFoundError as error:

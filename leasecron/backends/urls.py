@@ -45,6 +45,11 @@ def backend_for(store: object) -> Backend:
         path = store.removeprefix(_LOCKDIR)
         if not path:
             raise ConfigurationError(f"store {store!r} names no directory; {RIGHT_FORMS}")
+        if "?" in path:
+            raise ConfigurationError(
+                f"store {store!r}: a lock directory has no options; one whose path has a question"
+                " mark is named by LockDirBackend(path)"
+            )
         return LockDirBackend(path)
     if "://" in store or store.startswith(("sqlite:", "lockdir:")):
         raise ConfigurationError(f"store {store!r} is not a URL of a store; {RIGHT_FORMS}")

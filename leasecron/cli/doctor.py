@@ -19,6 +19,7 @@ from leasecron.errors import LeasecronError
 @click.argument("store")
 @click.option(
     "--also",
+    metavar="PATH",
     type=click.Path(exists=True, file_okay=False),
     help="A second mount of the store's directory: tries what holds between the two.",
 )

@@ -7,7 +7,9 @@ import os
 import click
 
 from leasecron.backends.base import Backend
+from leasecron.backends.filesystems import filesystem_of
 from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir_marker import read_marker
 from leasecron.backends.lockdir_names import MARKER
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.cli.stores import StoreRefused, named_backend
@@ -36,6 +38,20 @@ def init(store: str) -> None:
         click.echo(f"the store {backend.description} was there already, and is ready")
     else:
         click.echo(f"made the store {backend.description}")
+    if isinstance(backend, LockDirBackend):
+        _tell_which(backend.path)
+
+
+def _tell_which(path: str) -> None:
+    """Say what tells this directory from an empty one that stands in for a missing mount."""
+    marker, filesystem = read_marker(path), filesystem_of(path)
+    if marker is not None:
+        click.echo(f"its id is {marker.id}: on every host that uses it, it must be the same")
+    if not filesystem.is_network:
+        click.echo(
+            f"it is on {filesystem.type}, local to this host: several hosts need a directory on a"
+            " mount that they share"
+        )
 
 
 def _to_make(backend: Backend) -> tuple[Backend, bool]:

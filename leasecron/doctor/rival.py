@@ -17,6 +17,9 @@ from typing import Any
 GAP = 0.001
 """Seconds between two slots of a race, so that both begin each of them at the same moment."""
 
+LEAD = 0.00005
+"""Seconds by which each of two is ahead at every third slot, so that it is not always the same."""
+
 ENOUGH = 5.0
 """Seconds after which a race ends, on a filesystem so slow that not all slots were tried."""
 
@@ -25,10 +28,12 @@ _held: dict[str, int] = {}
 
 def race(how: str, folder: str, name: str, slots: int, begin: float) -> tuple[int, list[int]]:
     """Return how many slots were tried and which ones won; ``begin`` is a monotonic time."""
-    take = {"create": _create, "link": _link}[how]
+    prepare, take = {"create": (_nothing, _create), "link": (_write_private, _link)}[how]
+    turn = 1 if name == "a" else 2
     tried, won = 0, []
     while tried < slots and time.monotonic() < begin + ENOUGH:
-        _wait_until(begin + tried * GAP)
+        prepare(folder, name, tried)
+        _wait_until(begin + tried * GAP - (LEAD if tried % 3 == turn else 0.0))
         if take(folder, name, tried):
             won.append(tried)
         tried += 1
@@ -56,6 +61,10 @@ def unlock(path: str) -> None:
     os.close(_held.pop(path))
 
 
+def _nothing(_folder: str, _name: str, _slot: int) -> None:
+    """An exclusive create needs nothing to begin with."""
+
+
 def _create(folder: str, name: str, slot: int) -> bool:
     try:
         file = os.open(f"{folder}/{slot}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -66,10 +75,13 @@ def _create(folder: str, name: str, slot: int) -> bool:
     return True
 
 
+def _write_private(folder: str, name: str, slot: int) -> None:
+    with open(f"{folder}/.{slot}-{name}", "x", encoding="ascii") as file:
+        file.write(name)
+
+
 def _link(folder: str, name: str, slot: int) -> bool:
     private = f"{folder}/.{slot}-{name}"
-    with open(private, "x", encoding="ascii") as file:
-        file.write(name)
     try:
         os.link(private, f"{folder}/{slot}")
     except FileExistsError:  # or the server did it, and the answer was lost

@@ -376,3 +376,33 @@ def test_many_slots_that_waited_for_an_answer_are_decided_one_after_another(flee
         (60.0, "overlap", "one"),
     ]
     assert [(start.slot - at(0)).total_seconds() for start in one.of("start")] == [40.0]
+
+
+def test_a_run_whose_record_is_not_written_yet_overlaps_nothing(fleet: Fleet) -> None:
+    one = fleet.instance("one")
+    one.every(10, lambda: None)
+    fleet.start()
+    one.store.cut("save_results")
+    fleet.until(25)
+    assert [(start.slot - at(0)).total_seconds() for start in one.of("start")] == [10.0, 20.0]
+    one.store.heal()
+    fleet.until(29)
+    assert statuses(fleet) == [(10.0, "success"), (20.0, "success")]
+
+
+def test_the_end_of_an_outage_is_a_line_in_the_log(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = fleet.instance()
+    one.every(10, lambda: None)
+    fleet.start()
+    one.store.cut("claim")
+    fleet.until(12)
+    one.store.heal()
+    fleet.until(19)
+    assert "answers again" not in caplog.text  # it was away for two seconds
+    one.store.cut("claim")
+    fleet.until(50)
+    one.store.heal()
+    fleet.until(59)
+    assert caplog.text.count("answers again, after 31 s") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from leasecron.doctor.look_at_lockdir import look_at_lockdir
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "locks"
-    assert run("init", path).output == f"made the store lockdir:///{path}\n"
+    assert run("init", path).output.startswith(f"made the store lockdir:///{path}\nits id is ")
     return path
 
 
@@ -66,8 +67,21 @@ def test_a_directory_is_made_once(store: Path) -> None:
     done = run("init", store)
 
     assert done.exit_code == 0
-    assert done.output == f"the store lockdir:///{store} was there already, and is ready\n"
+    said = done.output.splitlines()
+    assert said[0] == f"the store lockdir:///{store} was there already, and is ready"
+    assert said[1].startswith(
+        f"its id is {json.loads((store / 'leasecron.json').read_text())['id']}"
+    )
     assert contents(store) == before
+
+
+@pytest.mark.parametrize(("kind", "said"), [("ext4", True), ("nfs4", False)])
+def test_who_makes_it_on_a_local_filesystem_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: bool
+) -> None:
+    module = importlib.import_module("leasecron.cli.init")
+    monkeypatch.setattr(module, "filesystem_of", lambda path: Filesystem(kind))
+    assert ("local to this host" in run("init", tmp_path / "locks").output) is said
 
 
 def test_a_directory_is_not_made_without_the_one_above(tmp_path: Path) -> None:

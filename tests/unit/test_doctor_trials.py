@@ -54,11 +54,11 @@ def two_folders(tmp_path: Path) -> Folders:
     """Two directories in which the same is made."""
     folders = (tmp_path / "a", tmp_path / "b")
     for folder in folders:
-        for name in ("create", "link"):
+        for name in ("create-1", "link-1"):
             (folder / name).mkdir(parents=True)
         for name in ("flock", "fcntl"):
             (folder / name).touch()
-    for name in ("create", "link"):
+    for name in ("create-1", "link-1"):
         (folders[0] / name).rmdir()
     return str(folders[0]), str(folders[1])
 
@@ -70,7 +70,7 @@ def two_folders(tmp_path: Path) -> Folders:
 def test_each_slot_of_a_race_has_one_winner(
     two: Rivals, one_folder: Folders, how: races.How
 ) -> None:
-    outcome = races.race(two, how, one_folder)
+    outcome = races.race(two, how, one_folder, 1)
 
     assert (outcome.slots, outcome.double, outcome.nobody) == (FEW, 0, 0)
     assert sum(outcome.shares) == FEW
@@ -108,9 +108,27 @@ def test_a_slot_without_a_winner_is_found(
 def test_a_race_that_one_process_won_throughout_proves_little(
     two: Rivals, one_folder: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(races, "race", lambda *_: judge(3, {0, 1, 2}, ()))
+    numbers: list[int] = []
+
+    def race(_two: Rivals, _how: str, _folders: Folders, number: int) -> races.Outcome:
+        numbers.append(number)
+        return judge(3, {0, 1, 2}, ())
+
+    monkeypatch.setattr(races, "race", race)
 
     assert check_race(two, "create", one_folder, LOCKDIR, "").verdict == "warning"
+    assert numbers == [1, 2, 3]
+
+
+def test_a_race_that_was_none_is_held_again(
+    two: Rivals, one_folder: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = [judge(3, {0, 1, 2}, ()), judge(3, {0}, {1, 2})]
+    monkeypatch.setattr(races, "race", lambda *_: outcomes.pop(0))
+
+    check = check_race(two, "create", one_folder, LOCKDIR, "")
+
+    assert (check.verdict, check.found) == ("good", "3 slots, 1 and 2 won")
 
 
 @pytest.mark.parametrize(("stakes", "verdict"), [(LOCKDIR, "warning"), (SQLITE, "good")])
@@ -308,7 +326,7 @@ def test_nothing_is_left_after_an_error_or_an_interruption(
     processes: list[subprocess.Popen[bytes]] = []
 
     def interrupt(two: Rivals, how: str, folders: Folders, *_: object) -> Check:
-        assert two.both[0].ask("lock", how, str(Path(folders[0], "create", "0"))) == "taken"
+        assert two.both[0].ask("lock", how, str(Path(folders[0], "create-1", "0"))) == "taken"
         processes.extend(rival._process for rival in two.both)
         raise error
 
@@ -390,7 +408,7 @@ def test_a_process_that_has_died_fails_the_trial(one_folder: Folders) -> None:
         os.kill(two.both[1]._process.pid, signal.SIGKILL)
 
         with pytest.raises(TrialFailed, match="ended"):
-            races.race(two, "create", one_folder)
+            races.race(two, "create", one_folder, 1)
 
 
 def test_a_process_that_hangs_fails_the_trial_and_all_later_ones(

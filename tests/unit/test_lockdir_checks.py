@@ -111,7 +111,7 @@ def test_warnings_are_of_the_moment_of_opening(locks: Path, clock: HandClock) ->
     backend = lock_directory(locks, clock)
     numbers = [len(backend.warnings)]
     backend.open(clock)
-    (locks / "history").rmdir()
+    (locks / "history" / "damaged.jsonl").write_text("{")
     numbers.append(len(backend.warnings))
     backend.close()
     backend.open(clock)

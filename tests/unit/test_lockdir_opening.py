@@ -128,6 +128,47 @@ def test_the_folder_above_is_never_made(tmp_path: Path) -> None:
     assert everything(tmp_path) == []
 
 
+def test_a_missing_folder_above_is_named(tmp_path: Path) -> None:
+    text = refused(tmp_path / "no" / "locks")
+    assert f"does not exist, nor does {tmp_path / 'no'}; is it mounted" in text
+
+
+def test_no_store_is_made_inside_another(tmp_path: Path) -> None:
+    outer = LockDirBackend(tmp_path / "locks", create=True)
+    outer.open()
+    outer.close()
+    inner = tmp_path / "locks" / "jobs" / "inner"
+    assert f"{tmp_path / 'locks'} is one already" in refused(inner, create=True)
+    assert not inner.exists()
+    inner.mkdir()
+    assert f"{tmp_path / 'locks'} is one already" in refused(inner, create=True)
+    assert everything(inner) == []
+
+
+@pytest.mark.parametrize("name", ["clocks", "history", "locks"])
+def test_a_lost_folder_is_named_and_made_again_by_init(locks: Path, name: str) -> None:
+    backend = LockDirBackend(locks, create=True)
+    backend.open()
+    backend.close()
+    shutil.rmtree(locks / name)
+    text = refused(locks)
+    assert f"lost its folder {name}; it is made again by: leasecron init" in text
+    assert not (locks / name).exists()
+    backend.open()
+    backend.close()
+    assert (locks / name).is_dir()
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_lost_claims_are_never_made_again(locks: Path, *, create: bool) -> None:
+    backend = LockDirBackend(locks, create=True)
+    backend.open()
+    backend.close()
+    shutil.rmtree(locks / "jobs")
+    assert "stop all instances" in refused(locks, create=create)
+    assert not (locks / "jobs").exists()
+
+
 @pytest.mark.parametrize("create", [False, True])
 def test_a_file_is_no_directory(tmp_path: Path, *, create: bool) -> None:
     (tmp_path / "file").write_bytes(b"")

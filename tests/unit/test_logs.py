@@ -110,8 +110,8 @@ def test_the_same_fault_is_logged_once_a_minute_with_its_repetitions(
     fleet.until(10 + 2 * REPEAT_AFTER + 1)
     faults = lines(log, "claim failed")
     assert [level for level, _ in faults] == ["ERROR"] * 3
-    repeats = [text.partition("(repeated ")[2] for _, text in faults]
-    assert repeats == ["0 times before)", "5 times before)", "5 times before)"]
+    repeats = [text.partition(" (and ")[2] for _, text in faults]
+    assert repeats == ["", *["5 times more since the last line)"] * 2]
     assert len(one.of("error")) == 13  # every one of them is an event
 
 
