@@ -60,12 +60,12 @@ class ClaimOnlyRunner(Runner):
         if request.job.options.overlap == "allow":
             super()._claim(request)
         elif self._others(request, (key for key, run in self._runs.items() if run.worker)):
-            self._room.leave()
             self._bus.skip(request.job.name, request.slot, "overlap", self._bus.instance)
+            self._room.leave()
         elif self._others(request, self._claiming):
             # The claim before it may be lost, and then this slot is to be had: wait for its answer.
-            self._room.leave()
             self._behind[request.job.name].append(request)
+            self._room.leave()
         else:
             super()._claim(request)
 

@@ -38,12 +38,17 @@ REPEAT_AFTER = 60.0
 """The same fault of the store is logged at most once in this many seconds."""
 
 
+MOST_FAULTS = 100
+"""Different faults of the store that are logged in that time."""
+
+
 class EventLog:
     """Writes a line for each event; a fault that repeats is counted, not repeated."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._faults: dict[tuple[str, str], tuple[float, int]] = {}
+        self._told_of_flood = float("-inf")
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -89,6 +94,19 @@ class EventLog:
             case StoreFailed():
                 self._store_failed(event)
 
+    def _is_full(self, now: float) -> bool:
+        """Say whether so many faults were logged that one more would be one of a flood."""
+        if len(self._faults) < MOST_FAULTS:
+            return False
+        recent = {f: (at, n) for f, (at, n) in self._faults.items() if now - at < REPEAT_AFTER}
+        self._faults = recent
+        if len(recent) < MOST_FAULTS:
+            return False
+        if now - self._told_of_flood >= REPEAT_AFTER:
+            self._told_of_flood = now
+            logger.error("%d faults of the store were logged; more are not for now", MOST_FAULTS)
+        return True
+
     @staticmethod
     def _failed(event: RunFailed) -> None:
         logger.error(
@@ -107,8 +125,8 @@ class EventLog:
         if now - last < REPEAT_AFTER:
             self._faults[fault] = (last, repeats + 1)
             return
-        if len(self._faults) > 100:  # texts that differ each time must not pile up
-            self._faults.clear()
+        if fault not in self._faults and self._is_full(now):
+            return
         self._faults[fault] = (now, 0)
         logger.error(
             "%s failed job=%s slot=%s error=%r%s",

@@ -57,6 +57,7 @@ class Room:
         self._enter = enter
         self._too_late = too_late
         self._waiting: dict[Request, Timer] = {}
+        self._filling = False
 
     def ask(self, request: Request) -> None:
         """Let ``request`` enter now or as soon as there is room."""
@@ -76,11 +77,17 @@ class Room:
     def leave(self) -> None:
         """Give a place back, to the request that has waited longest."""
         self._free += 1
-        if self._waiting:
-            request = next(iter(self._waiting))
-            self._timers.cancel(self._waiting.pop(request))
-            self._free -= 1
-            self._enter(request)
+        if self._filling:  # who enters may leave at once: the loop below lets in the next one
+            return
+        self._filling = True
+        try:
+            while self._free > 0 and self._waiting:
+                request = next(iter(self._waiting))
+                self._timers.cancel(self._waiting.pop(request))
+                self._free -= 1
+                self._enter(request)
+        finally:
+            self._filling = False
 
     def forget(self, job: DeclaredJob | None = None) -> None:
         """Drop what waits, of ``job`` or of all jobs."""

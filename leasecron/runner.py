@@ -101,8 +101,8 @@ class Runner(ABC):
         ahead = (request.slot - self._timers.now()).total_seconds()
         if ahead > 0 and request.mode == "claim" and request.trigger != "manual":
             # The clock was set back while the slot waited: no run starts before its time.
-            self._room.leave()
             self._run_later(request, min(ahead, MAX_WAIT))
+            self._room.leave()
             return
         options = request.job.options
         claim = Claim(
@@ -141,13 +141,13 @@ class Runner(ABC):
     ) -> None:
         self._claiming.discard(request.key)
         if isinstance(answer, BaseException):
-            self._room.leave()
             self._failed(request, answer)
+            self._room.leave()
         elif answer.outcome == "won":
             self._won(request, claim, answer, asked_at)
         else:
-            self._room.leave()
             self._not_won(request, answer)
+            self._room.leave()
         if self._stopping:
             self._on_idle()
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from leasecron.backends.base import Backend
+from leasecron.backends.base import Backend, OneUnavailable
 from leasecron.calls import (
     NEVER_GIVEN_UP,
     ORDER,
@@ -225,9 +225,7 @@ class StoreQueue:
             case Call():
                 self._pending[item.kind].append(item)
             case DropClaims():
-                claims = [call.item for call in self._pending["claim"]]
-                self._pending["claim"].clear()
-                item.dropped(claims)
+                item.dropped(self._drop_claims())
             case Close():
                 self._closing = item
             case Rest():
@@ -237,6 +235,17 @@ class StoreQueue:
                     logger.exception("the store could not be suspended before a fork")
                 item.resting.put(None)
                 item.resume.get()
+
+    def _drop_claims(self) -> list[Any]:
+        """Take back the claims, but for those that may have been won: they are made once more."""
+        delayed = [call for _, call in self._delayed if call.kind == "claim"]
+        self._delayed = [entry for entry in self._delayed if entry[1].kind != "claim"]
+        claims = [*self._pending["claim"], *delayed]
+        self._pending["claim"] = deque(call for call in claims if call.tries)
+        for call in self._pending["claim"]:
+            call.tries, call.give_up = 0, self._clock.monotonic()
+            self._next_pass = 0.0  # at once: somebody waits for the end
+        return [call.item for call in claims if call not in self._pending["claim"]]
 
     def _pass(self) -> None:
         now = self._clock.monotonic()
@@ -277,14 +286,14 @@ class StoreQueue:
         asked_at = self._clock.monotonic()
         try:
             answers = call_backend(self._backend, kind, [call.item for call in batch])
-        except BackendUnavailable as error:
-            self._unavailable(kind, batch, error)
-            return False
-        except Exception as error:  # noqa: BLE001 - any other error belongs to one of the items
-            if len(batch) == 1:
-                self._failed(batch[0], error, asked_at)
-                return True
-            return self._attempt_singly(kind, batch)
+        except Exception as error:  # noqa: BLE001 - every error has an end here
+            if isinstance(error, BackendUnavailable) and not isinstance(error, OneUnavailable):
+                self._unavailable(kind, batch, error)
+                return False
+            if len(batch) > 1:  # the error belongs to one of the items
+                return self._attempt_singly(kind, batch)
+            self._failed(batch[0], error, asked_at)
+            return True
         self._tell_of_return(asked_at)
         self._delay, self._outage = 0.0, None
         self._failing.discard(batch[0].name)
@@ -314,12 +323,16 @@ class StoreQueue:
         self._report(batch, error)
 
     def _failed(self, call: Call, error: Exception, asked_at: float) -> None:
-        if call.kind not in NEVER_GIVEN_UP:
+        now = self._clock.monotonic()
+        transient = isinstance(error, OneUnavailable) and (
+            call.give_up is None or now < call.give_up
+        )
+        if call.kind not in NEVER_GIVEN_UP and not transient:
             call.answer(error, asked_at)
             return
         call.tries += 1
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(call.tries, 10))
-        self._delayed.append((self._clock.monotonic() + delay, call))
+        self._delayed.append((now + delay, call))
         self._report([call], error)
 
     def _report(self, batch: list[Call], error: Exception) -> None:

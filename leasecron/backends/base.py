@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 
 from leasecron.backends.checks import Check
 from leasecron.clock import Clock
+from leasecron.errors import BackendUnavailable
 from leasecron.model import (
     Claim,
     ClaimAnswer,
@@ -34,6 +35,13 @@ from leasecron.model import (
 
 PRUNE_BATCH = 1000
 """Rows that one ``prune`` removes at most, so that no transaction is long."""
+
+
+class OneUnavailable(BackendUnavailable):
+    """One item of a call met a fault of its own, while the store as a whole can be used.
+
+    The store thread asks for each item alone, and for the one that fails again later.
+    """
 
 
 class Backend(Protocol):

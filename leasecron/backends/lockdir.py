@@ -18,7 +18,7 @@ from leasecron.backends.checks import Check
 from leasecron.backends.lockdir_checks import quick_checks
 from leasecron.backends.lockdir_claims import Claims
 from leasecron.backends.lockdir_clock import ProbeClock, ServerClock
-from leasecron.backends.lockdir_errors import translated, translated_for_one
+from leasecron.backends.lockdir_errors import lasting, passing, translated
 from leasecron.backends.lockdir_history import History
 from leasecron.backends.lockdir_marker import Directory, find_directory
 from leasecron.backends.lockdir_names import CLOCKS, absolute_folder, url_of
@@ -96,7 +96,7 @@ class LockDirBackend:
 
     def open(self, clock: Clock | None = None) -> None:
         self._check_process()
-        with self._lock, translated_for_one(self.path):
+        with self._lock, translated(self.path), lasting(self.path):
             if self._opened is not None:
                 self._opened.times += 1
                 return
@@ -134,7 +134,7 @@ class LockDirBackend:
             return [from_ms(seen) for seen in opened.claims.declare(jobs)]
 
     def save_results(self, results: Sequence[RunResult]) -> None:
-        with self._call() as opened, translated_for_one(self.path):
+        with self._call() as opened, passing(opened.directory):
             opened.history.append(results)
             # Where another directory has taken its place meanwhile, the records are in that one.
             opened.directory.check()
@@ -142,11 +142,11 @@ class LockDirBackend:
     def history(
         self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
     ) -> list[RunResult]:
-        with self._call() as opened, translated_for_one(self.path):
+        with self._call() as opened, lasting(self.path):
             return opened.history.newest(job, limit, before)
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
-        with self._call() as opened, translated_for_one(self.path):
+        with self._call() as opened, lasting(self.path):
             return opened.pruning.prune(retentions)
 
     def _open(self, clock: Clock) -> _Opened:

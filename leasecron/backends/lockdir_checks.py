@@ -22,6 +22,7 @@ LONGEST_CACHE = 60.0
 _SECOND = 1_000_000_000
 _BRIEF = 0.02
 _SMALL = 500_000
+_LISTED = 5000
 _CACHES = ("acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo")
 
 
@@ -78,6 +79,8 @@ def _mount_problems(filesystem: Filesystem) -> Iterator[str]:
                 f"{name}, where a server that is slow to answer looks like one that failed: a "
                 "claim is then an error, and a record may be cut off; 'hard' is right"
             )
+        elif name in {"vers", "nfsvers"} and value.startswith("2"):
+            yield f"{option}, which has no exclusive create; right is 3 or more"
         elif name in _CACHES and value.isdecimal() and int(value) > LONGEST_CACHE:
             yield (
                 f"{option}, and claims are pruned for a client that believes in what it saw for at "
@@ -135,13 +138,21 @@ def _check_history(path: str, history: History) -> Check:
         parts = [history.path_of(part) for part in history.parts()]
         sizes = [found.st_size for part in parts if (found := io.status_of(part)) is not None]
         if sum(sizes) <= _SMALL:
-            history.read()
+            history.newest(None, 1, None)
     except OSError as error:
         reason = f"the history of the store {path} cannot be read: {error}"
         return Check("history", "warning", "not readable", reason)
     size, torn = f"{len(sizes)} files, {sum(sizes):,} bytes", history.torn
+    if history.barred:
+        reason = (
+            f"{history.barred} entries in {history.folder} cannot be read, by their permissions or "
+            "since they are no files: what is in them is missing in the history"
+        )
+        return Check("history", "warning", f"{size}, {history.barred} not readable", reason)
+    if not history.was_read:
+        return Check("history", "good", size, "it is too long to be read for this")
     if not torn:
-        return Check("history", "good", size, "no line of what was read of it is damaged")
+        return Check("history", "good", size, "no line of it is damaged")
     reason = (
         f"{torn} lines of the history of the store {path} are no records and are skipped: a crash "
         "or a full disk cut them off"
@@ -160,19 +171,26 @@ def _count(directory: Directory) -> Check:
             whole = False
             break
         try:
-            claims += _count_claims(os.path.join(jobs, name), deadline)
+            counted, all_counted = _count_claims(os.path.join(jobs, name), deadline)
         except OSError:
-            whole = False
+            counted, all_counted = 0, False
+        claims += counted
+        whole = whole and all_counted
     found = f"{len(names)} jobs, {'' if whole else 'at least '}{claims:,} claims"
     return Check("size", "good", found, "claims of days long past are pruned")
 
 
-def _count_claims(folder: str, deadline: float) -> int:
-    claims = 0
+def _count_claims(folder: str, deadline: float) -> tuple[int, bool]:
+    """Return how many claims were seen, and whether those are all."""
+    claims, whole = 0, True
     for day in io.names_in(folder):
-        if as_day(day) is not None and time.monotonic() <= deadline:
-            claims += sum(as_slot(name) is not None for name in io.names_in(f"{folder}/{day}"))
-    return claims
+        if time.monotonic() > deadline:
+            return claims, False
+        if as_day(day) is not None:
+            listed = io.some_names_in(f"{folder}/{day}", _LISTED)
+            whole = whole and len(listed) < _LISTED
+            claims += sum(as_slot(name) is not None for name in listed)
+    return claims, whole
 
 
 def _shown(seconds: float) -> str:

@@ -14,18 +14,19 @@ from collections.abc import Sequence
 
 from leasecron.backends import lockdir_io as io
 from leasecron.backends.lockdir_clock import ServerClock, now_ms
-from leasecron.backends.lockdir_errors import translated_for_one
+from leasecron.backends.lockdir_errors import lasting, passing
 from leasecron.backends.lockdir_files import OnceFiles, look
 from leasecron.backends.lockdir_marker import Directory
 from leasecron.backends.lockdir_names import (
     JOB_FILE,
     JOBS,
+    as_mark,
     day_of,
     folder_of_job,
     private_name,
 )
 from leasecron.errors import BackendError
-from leasecron.model import Claim, ClaimAnswer, Declaration, to_ms
+from leasecron.model import Claim, ClaimAnswer, Declaration, Outcome, from_ms, to_ms
 
 EARLY = 1000
 """Milliseconds that a slot may lie ahead of the server's clock."""
@@ -89,6 +90,7 @@ class Claims:
         self._server = server
         self._folders = Folders(directory)
         self._files = OnceFiles(directory.modes.file)
+        self._token = os.urandom(16).hex()
 
     def decide(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         """Answer each claim. The directory has just been looked at."""
@@ -102,10 +104,18 @@ class Claims:
             self._directory.check()
             now = now_ms(self._server)
             answers = [
-                ClaimAnswer("late") if answer.outcome == "won" and _is_late(claim, now) else answer
+                self._confirm(claim, now) if answer.outcome == "won" else answer
                 for claim, answer in zip(claims, answers, strict=True)
             ]
         return answers
+
+    def _confirm(self, claim: Claim, now: int) -> ClaimAnswer:
+        """Answer a proven claim: the slot must still be in time, and never have been pruned."""
+        if _is_late(claim, now):
+            return ClaimAnswer("late")
+        if self._is_pruned(claim.job, to_ms(claim.slot), now):
+            return ClaimAnswer("done")
+        return ClaimAnswer("won", attempt=1)
 
     def declare(self, jobs: Sequence[Declaration]) -> list[int]:
         """Note that the jobs exist; return when each was first seen, in Unix milliseconds."""
@@ -121,21 +131,32 @@ class Claims:
             return ClaimAnswer("done")
         if slot > now + EARLY:
             return ClaimAnswer("early", wait=(slot - now) / 1000)
-        with translated_for_one(self._directory.path):
+        with passing(self._directory), lasting(self._directory.path):
             if _is_late(claim, now):
-                return self._decide_late(claim, slot)
+                return self._decide_late(claim, slot, "late")
             try:
+                if self._is_pruned(claim.job, slot, now):
+                    return self._decide_late(claim, slot, "done")
                 return self._claim(claim, slot, now)
             except FileNotFoundError as error:
                 self._blame(claim.job, error)
                 raise
 
-    def _decide_late(self, claim: Claim, slot: int) -> ClaimAnswer:
+    def _decide_late(self, claim: Claim, slot: int, unclaimed: Outcome) -> ClaimAnswer:
+        """Answer for a slot that is not to be won any more, also where nobody claimed it."""
         folder = os.path.join(self._folders.path_of(claim.job), day_of(slot))
         found = look(os.path.join(folder, str(slot)), exists=False)
         if found is None or _said(found, "token") == claim.token:
-            return ClaimAnswer("late")
+            return ClaimAnswer(unclaimed)
         return ClaimAnswer("done", holder=_said(found, "instance"))
+
+    def _is_pruned(self, job: str, slot: int, now: int) -> bool:
+        """Say whether claims of the day of a slot were removed; only whole days of the past are."""
+        day = from_ms(slot).date()
+        if day >= from_ms(now).date():
+            return False
+        marks = map(as_mark, io.names_in(self._folders.path_of(job)))
+        return any(mark is not None and day <= mark for mark in marks)
 
     def _claim(self, claim: Claim, slot: int, now: int) -> ClaimAnswer:
         folder, name = self._folders.of_day(claim.job, slot), str(slot)
@@ -151,11 +172,11 @@ class Claims:
 
     def _declare(self, declared: Declaration, now: int) -> int:
         said = {"name": declared.job, "schedule": declared.schedule, "first_seen": now}
-        with translated_for_one(self._directory.path):
+        with passing(self._directory), lasting(self._directory.path):
             try:
                 folder = self._folders.of_job(declared.job)
                 path = os.path.join(folder, JOB_FILE)
-                private = os.path.join(folder, private_name(JOB_FILE, os.urandom(16).hex()))
+                private = os.path.join(folder, private_name(JOB_FILE, self._token))
                 found = self._files.create(path, private, json.dumps(said).encode() + b"\n")
                 return _first_seen(found) or io.modified_ms(path) or now
             except FileNotFoundError as error:

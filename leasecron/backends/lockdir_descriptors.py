@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 
 from leasecron.backends.lockdir_io import FLAGS, again_if_stale, status_of, write_new
 
@@ -37,15 +38,23 @@ def close(descriptor: int) -> None:
 @again_if_stale
 def open_to_append(path: str, create: int | None) -> int | None:
     """Return a descriptor of a file, made with the mode ``create`` if it is missing, or None."""
-    flags = os.O_RDWR | os.O_APPEND | FLAGS
     try:
-        return os.open(path, flags)
+        return _open_regular(path)
     except FileNotFoundError:
         if create is None:
             return None
     with contextlib.suppress(FileExistsError):
         write_new(path, b"", create)
-    return os.open(path, flags)
+    return _open_regular(path)
+
+
+def _open_regular(path: str) -> int:
+    # Without O_NONBLOCK, a named pipe that somebody put there would be waited for.
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | FLAGS)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a file", path)
 
 
 def is_at(descriptor: int, path: str) -> bool:

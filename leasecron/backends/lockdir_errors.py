@@ -1,4 +1,4 @@
-"""How the operating system's errors leave a lock directory: of one job, or of the whole of it."""
+"""How the operating system's errors leave a lock directory: of one item, or of the whole of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from leasecron.backends.base import OneUnavailable
+from leasecron.backends.lockdir_marker import Directory
 from leasecron.errors import BackendError, BackendUnavailable
 
-_OF_ONE_JOB = frozenset(
+_LASTING = frozenset(
     {
         errno.EACCES,
         errno.EPERM,
@@ -31,17 +33,27 @@ def translated(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def translated_for_one(path: str) -> Iterator[None]:
-    """Turn what concerns one job's folder alone into BackendError, so that it fails alone.
+def lasting(path: str) -> Iterator[None]:
+    """Turn what does not mend itself, such as a missing permission, into BackendError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _LASTING:
+            raise
+        raise BackendError(_text(path, error)) from error
 
-    Opening a store is like that too: what is wrong with it then does not mend itself.
+
+@contextmanager
+def passing(directory: Directory) -> Iterator[None]:
+    """Turn an error, while the directory itself can be read, into one that is of this item alone.
+
+    It is asked for again, and what else was asked for does not wait for that.
     """
     try:
         yield
     except OSError as error:
-        if error.errno in _OF_ONE_JOB:
-            raise BackendError(_text(path, error)) from error
-        raise BackendUnavailable(_text(path, error)) from error
+        directory.check()
+        raise OneUnavailable(_text(directory.path, error)) from error
 
 
 def _text(path: str, error: OSError) -> str:

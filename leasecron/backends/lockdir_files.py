@@ -16,7 +16,11 @@ from leasecron.backends import lockdir_io as io
 UNREADABLE = b""
 """What is said of a file that is there and says nothing: empty, or not for us to read."""
 
-_UNREADABLE = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENXIO})
+BARRED = frozenset({
+    errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EAGAIN,
+})  # fmt: skip
+"""What it means that something is there which is not a file for us to read."""
+
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -45,7 +49,7 @@ class OnceFiles:
         # A file that is seen is there, and saves a write. One that is not seen may be there.
         if private not in self._begun and (found := look(path, exists=False)) is not None:
             return found
-        self._write_private(private, content)
+        names = self._write_private(private, content)
         failure: OSError | None = None
         try:
             io.link(private, path)
@@ -53,28 +57,31 @@ class OnceFiles:
             if error.errno in _NO_LINKS:
                 return self._create_without_links(path, private, content)
             failure = error
-        found = _prove(path, private, content, failure)
+        found = _prove(path, private, content, failure, alone=names == 1)
         io.discard(private)
         return found
 
-    def _write_private(self, private: str, content: bytes) -> None:
+    def _write_private(self, private: str, content: bytes) -> int:
+        """Write the private file, and return how many names it has before it is linked."""
         try:
             io.write_new(private, content, self._mode)
         except FileExistsError:
             # Of an earlier try, which may have linked it or not got as far as to its end. It is not
-            # removed: the number of its names may be the only proof that it was linked.
-            io.write_again(private, content)
+            # removed: the number of its names may be the only sign that it was linked.
+            io.write_again(private, content, self._mode)
+            return io.link_count(private)
+        return 1
 
     def _create_without_links(self, path: str, private: str, content: bytes) -> bytes:
         """Make the file in its place; until it is written it is UNREADABLE to others."""
         io.discard(private)
         if private not in self._begun:
             try:
-                io.write_new(path, b"", self._mode)
+                io.reserve(path, self._mode)
             except FileExistsError:
                 return look(path, exists=True) or UNREADABLE
-            self._begun.add(private)
-        io.write_again(path, content)
+            self._begun.add(private)  # whatever fails from here on, it is ours to go on with
+        io.write_again(path, content, self._mode)
         found = io.read_file(path)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "a file that was just written is gone", path)
@@ -82,17 +89,21 @@ class OnceFiles:
         return found
 
 
-def _prove(path: str, private: str, content: bytes, failure: OSError | None) -> bytes:
+def _prove(
+    path: str, private: str, content: bytes, failure: OSError | None, *, alone: bool
+) -> bytes:
+    """Return what a file holds; ``alone`` says that the private one had no second name before."""
     taken = isinstance(failure, FileExistsError)
     # First what it holds: a backup made of hard links adds names to a private file too.
     found = look(path, exists=taken)
     if found is not None:
         return found
     # A network client may believe for a while that there is no file where it once saw none.
-    if io.link_count(private) == 2:
+    if alone and io.link_count(private) == 2:
         return content
-    if taken:
+    if taken and alone:
         return UNREADABLE
+    # A second name from before this try is that of an earlier one, or of a backup: time will tell.
     raise failure or FileNotFoundError(errno.ENOENT, "a file that was just made is gone", path)
 
 
@@ -104,6 +115,6 @@ def look(path: str, *, exists: bool) -> bytes | None:
     try:
         return io.read_file(path)
     except OSError as error:
-        if error.errno not in _UNREADABLE:
+        if error.errno not in BARRED:
             raise
         return UNREADABLE if exists else None

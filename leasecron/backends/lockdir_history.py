@@ -9,6 +9,7 @@ counted. A record that is written twice is read once.
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,15 +17,26 @@ from dataclasses import dataclass
 from leasecron.backends import lockdir_descriptors as descriptors
 from leasecron.backends import lockdir_io as io
 from leasecron.backends.lockdir_clock import ServerClock, now_ms
+from leasecron.backends.lockdir_files import BARRED
 from leasecron.backends.lockdir_locks import locked_file
 from leasecron.backends.lockdir_marker import Directory
 from leasecron.backends.lockdir_names import HISTORY, file_of_instance
-from leasecron.backends.lockdir_records import Order, from_line, mentions, order_of, to_line
+from leasecron.backends.lockdir_records import (
+    Order,
+    began_at,
+    from_line,
+    mentions,
+    order_of,
+    to_line,
+)
 from leasecron.errors import BackendUnavailable
 from leasecron.model import RunResult
 
 ROTATE_AT = 1_000_000
 """Bytes after which a file is put aside for a new one."""
+
+LARGEST = 100_000_000
+"""Bytes of a file that is none of ours, which grow to a tenth of that at most."""
 
 _ENDING = ".jsonl"
 _READS = 3
@@ -44,7 +56,9 @@ class History:
 
     def __init__(self, directory: Directory, server: ServerClock, kernel: str) -> None:
         self.folder = os.path.join(directory.path, HISTORY)
-        self.torn = 0
+        self.torn = 0  # lines that were no records when it was last read
+        self.barred = 0  # and what could not be read at all
+        self.was_read = False
         self._directory = directory
         self._server = server
         self._kernel = kernel
@@ -59,24 +73,32 @@ class History:
             self._append(stem, b"".join(written))
 
     def newest(self, job: str | None, limit: int, before: RunResult | None) -> list[RunResult]:
-        """Return records, newest first."""
-        if limit <= 0:
-            return []
-        found = self.read(job)
+        """Return records, newest first; counts the lines that are none."""
         below = None if before is None else order_of(before)
-        orders = sorted((order for order in found if below is None or order < below), reverse=True)
-        return [found[order] for order in orders[:limit]]
-
-    def read(self, job: str | None = None) -> dict[Order, RunResult]:
-        """Return all records; counts the lines that are none."""
         found: dict[Order, RunResult] = {}
+        oldest = 0
+        # Only what is asked for is read in full: there may be hundreds of thousands.
+        for began, line in sorted(self._lines(job), reverse=True):
+            if len(found) >= limit and began < oldest:
+                break
+            result = from_line(line)
+            if result is None:
+                self.torn += 1
+            elif below is None or order_of(result) < below:
+                found.setdefault(order_of(result), result)
+                oldest = began
+        return [found[order] for order in sorted(found, reverse=True)[:limit]]
+
+    def _lines(self, job: str | None) -> list[tuple[int, bytes]]:
+        """Return the lines of all records, or of a job's, with when each run began."""
+        lines: list[tuple[int, bytes]] = []
         for _ in range(_READS):
             parts = self.parts()
-            found, whole = self._read(parts, None if job is None else mentions(job))
+            lines, whole = self._read(parts, None if job is None else mentions(job))
             # A file that was renamed or merged meanwhile can have been missed under both names.
             if whole and {part.name for part in self.parts()} <= {part.name for part in parts}:
                 break
-        return found
+        return lines
 
     def parts(self) -> list[Part]:
         """Return the files, those that were put aside first and in that order."""
@@ -87,6 +109,27 @@ class History:
         """Return where a file is."""
         return os.path.join(self.folder, part.name)
 
+    def contents(self, parts: Sequence[Part]) -> Iterator[tuple[Part, bytes | None]]:
+        """Return what the files hold that can be read; None for one that is gone.
+
+        What somebody put among them, such as a folder, does not take the rest away; it is counted.
+        """
+        self.barred = 0
+        for part in parts:
+            path = self.path_of(part)
+            found = io.status_of(path)
+            if found is not None and not (stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST):
+                self.barred += 1
+                continue
+            try:
+                content = io.read_file(path, None)
+            except OSError as error:
+                if error.errno not in BARRED:
+                    raise
+                self.barred += 1
+            else:
+                yield part, content
+
     def rotate(self, part: Part) -> None:
         """Put a file in use aside, unless it is busy or gone; whoever writes it makes another."""
         with locked_file(self.path_of(part), create=None) as descriptor:
@@ -95,21 +138,19 @@ class History:
 
     def _read(
         self, parts: Sequence[Part], needle: bytes | None
-    ) -> tuple[dict[Order, RunResult], bool]:
-        found: dict[Order, RunResult] = {}
+    ) -> tuple[list[tuple[int, bytes]], bool]:
+        found: list[tuple[int, bytes]] = []
         torn, whole = 0, True
-        for part in parts:
-            content = io.read_file(self.path_of(part), None)
+        for _, content in self.contents(parts):
             whole = whole and content is not None
             for line in lines_of(content or b""):
-                if needle is not None and needle not in line and line.endswith(b"}"):
-                    continue
-                result = from_line(line)
-                if result is None:
+                began = began_at(line)
+                if began is None:
                     torn += 1
-                else:
-                    found.setdefault(order_of(result), result)
+                elif needle is None or needle in line:
+                    found.append((began, line))
         self.torn = torn
+        self.was_read = True
         return found, whole
 
     @io.again_if_stale

@@ -96,12 +96,20 @@ def write_new(path: str, content: bytes, mode: int) -> None:
 
 
 @again_if_stale
-def write_again(path: str, content: bytes) -> None:
+def reserve(path: str, mode: int) -> None:
+    """Make an empty file, which may not be on the disk yet; raise FileExistsError where is one."""
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode):
+        pass
+
+
+@again_if_stale
+def write_again(path: str, content: bytes, mode: int) -> None:
     """Write a file that this process has begun, from its start, and have it on the disk.
 
-    The same bytes in the same place: whoever reads it meanwhile sees nothing else.
+    What it held is the same but for the digits of a time, so that a reader finds a whole one.
     """
     with opened(path, os.O_WRONLY) as descriptor:
+        grant(descriptor, mode)
         _write(descriptor, content)
 
 
@@ -169,6 +177,9 @@ def make_folder(path: str, mode: int) -> None:
     try:
         os.mkdir(path, mode & 0o777)
     except FileExistsError:
+        found = os.lstat(path)
+        if not stat.S_ISDIR(found.st_mode):  # a link could lead out of the store
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
         return
     with opened(path, os.O_RDONLY) as descriptor:
         grant(descriptor, mode)

@@ -7,6 +7,7 @@ there when the store was opened.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -14,7 +15,15 @@ from dataclasses import dataclass
 
 from leasecron.backends import lockdir_io as io
 from leasecron.backends.lockdir_files import Modes, OnceFiles
-from leasecron.backends.lockdir_names import FOLDERS, JOBS, MARKER, private_name, url_of
+from leasecron.backends.lockdir_names import (
+    FOLDERS,
+    JOBS,
+    LOCKS,
+    MARKER,
+    PRUNE_LOCK,
+    private_name,
+    url_of,
+)
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
 
 FORMAT = 1
@@ -146,6 +155,8 @@ def _make_store(path: str, modes: Modes, now: int) -> Marker:
         )
     for name in FOLDERS:
         io.make_folder(os.path.join(path, name), modes.folder)
+    with contextlib.suppress(FileExistsError):  # here, since later a user could meet it half made
+        io.write_new(os.path.join(path, LOCKS, PRUNE_LOCK), b"", modes.file)
     identity = os.urandom(16).hex()
     content = json.dumps({"format": FORMAT, "id": identity, "created": now}).encode()
     private = os.path.join(path, private_name(MARKER, identity))
@@ -161,7 +172,10 @@ def _make_store(path: str, modes: Modes, now: int) -> Marker:
 def _check_folders(path: str, modes: Modes, *, create: bool) -> None:
     """Refuse a store that has lost a folder; ``create`` makes again what holds no claims."""
     for name in FOLDERS:
-        if io.root_status(os.path.join(path, name)) is not None:
+        found = io.status_of(os.path.join(path, name))
+        if found is not None and not stat.S_ISDIR(found.st_mode):
+            raise BackendError(f"the store {path} cannot be used: {name} in it is not a folder")
+        if found is not None:
             continue
         if name == JOBS:
             raise BackendError(
@@ -183,13 +197,15 @@ def _foreign_names(path: str) -> list[str]:
         for name in io.names_in(path)
         if not name.startswith(".")
         and name not in _IGNORED
-        and not (name in FOLDERS and _is_empty_folder(os.path.join(path, name)))
+        and not (name in FOLDERS and _holds_nothing(os.path.join(path, name)))
     ]
 
 
-def _is_empty_folder(path: str) -> bool:
+def _holds_nothing(path: str) -> bool:
     found = io.status_of(path)
-    return found is not None and stat.S_ISDIR(found.st_mode) and not io.names_in(path)
+    if found is None or not stat.S_ISDIR(found.st_mode):
+        return False
+    return not {*io.names_in(path)} - {PRUNE_LOCK}
 
 
 def _check_above(path: str) -> None:

@@ -7,6 +7,7 @@ writing to one has noticed by then.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ EVERY = 10 * 60 * 1000
 FILES = 16
 """So many files are merged, whatever is in them."""
 
+MOST = 8_000_000
+"""Bytes of history that are read at once for this."""
+
 _DAY = 24 * 3600 * 1000
 
 
@@ -41,11 +45,12 @@ class _Source:
 class Merging:
     """Merges the history of one open lock directory."""
 
-    def __init__(self, directory: Directory, history: History) -> None:
+    def __init__(self, directory: Directory, history: History, now: int) -> None:
         self._directory = directory
         self._history = history
         self._retentions: dict[str, Retention] = {}
-        self._last: int | None = None
+        self._last = now
+        self._place = ""
 
     def merge(self, retentions: Sequence[Retention], now: int) -> None:
         """Merge what is worth it; looks at the history at most every ten minutes.
@@ -53,12 +58,12 @@ class Merging:
         A job of which no retention was ever given keeps all.
         """
         self._retentions.update((retention.job, retention) for retention in retentions)
-        if self._last is not None and self._last <= now < self._last + EVERY:
+        if self._last <= now < self._last + EVERY:
             return
         self._put_unused_aside(now)
-        sources, records = self._read(now)
-        if sources:
-            self._merge(sources, _needed(records, self._retentions, now), now)
+        resting = [part for part in self._history.parts() if self._is_at_rest(part, now)]
+        sources, records = self._read(self._next(resting))
+        self._merge(sources, _needed(records, self._retentions, now), now)
         self._last = now
 
     def _put_unused_aside(self, now: int) -> None:
@@ -66,16 +71,29 @@ class Merging:
             if part.rotated is None:
                 modified = io.modified_ms(self._history.path_of(part))
                 if modified is not None and modified < now - _DAY:
-                    self._history.rotate(part)
+                    with contextlib.suppress(PermissionError, IsADirectoryError):
+                        self._history.rotate(part)
 
-    def _read(self, now: int) -> tuple[list[_Source], dict[Order, RunResult]]:
-        """Read all files once: what is decided about a line must come from that very reading."""
+    def _next(self, resting: Sequence[Part]) -> list[Part]:
+        """Return the files that come next, in turn, and not too much: claims wait meanwhile."""
+        later = [part for part in resting if part.name > self._place]
+        chosen: list[Part] = []
+        left = MOST
+        for part in sorted(later or resting, key=lambda part: part.name):
+            found = io.status_of(self._history.path_of(part))
+            size = 0 if found is None else found.st_size
+            if chosen and size > left:
+                break
+            chosen.append(part)
+            left -= size
+        self._place = chosen[-1].name if chosen else ""
+        return chosen
+
+    def _read(self, parts: Sequence[Part]) -> tuple[list[_Source], dict[Order, RunResult]]:
+        """Read files once: what is decided about a line must come from that very reading."""
         sources: list[_Source] = []
         records: dict[Order, RunResult] = {}
-        for part in self._history.parts():
-            path = self._history.path_of(part)
-            at_rest = self._is_at_rest(part, path, now)
-            content = io.read_file(path, None)
+        for part, content in self._history.contents(parts):
             if content is None:
                 continue
             found: list[tuple[Order, bytes]] = []
@@ -87,14 +105,13 @@ class Merging:
                     order = order_of(result)
                     records.setdefault(order, result)
                     found.append((order, line))
-            if at_rest:
-                sources.append(_Source(path, content, tuple(found), lines))
+            sources.append(_Source(self._history.path_of(part), content, tuple(found), lines))
         return sources, records
 
-    def _is_at_rest(self, part: Part, path: str, now: int) -> bool:
+    def _is_at_rest(self, part: Part, now: int) -> bool:
         if part.rotated is None or part.rotated > now - EVERY:
             return False
-        modified = io.modified_ms(path)
+        modified = io.modified_ms(self._history.path_of(part))
         return modified is not None and modified <= now - EVERY
 
     def _merge(self, sources: Sequence[_Source], needed: set[Order], now: int) -> None:

@@ -22,9 +22,12 @@ CLOCKS = "clocks"
 LOCKS = "locks"
 FOLDERS = (JOBS, HISTORY, CLOCKS, LOCKS)
 JOB_FILE = "job.json"
+PRUNE_LOCK = "prune.lock"
 MERGED = "merged"
 
 _HEAD = 48
+_MARK = "pruned-"
+_LONGEST_PATH = 3800
 _OTHER = re.compile(r"[^a-z0-9]+")
 _SLOT = re.compile(r"-?[0-9]{1,18}")
 _PRIVATE = re.compile(r"\.(leasecron\.json|job\.json|merged|-?[0-9]{1,18})\.[0-9a-z]{1,64}")
@@ -69,6 +72,16 @@ def as_slot(name: str) -> int | None:
     return int(name) if _SLOT.fullmatch(name) else None
 
 
+def mark_of(day: date) -> str:
+    """Return the name of the file which says that claims up to this day were pruned."""
+    return f"{_MARK}{day.isoformat()}"
+
+
+def as_mark(name: str) -> date | None:
+    """Return the day that a mark is for, or None where it is none."""
+    return as_day(name.removeprefix(_MARK)) if name.startswith(_MARK) else None
+
+
 def private_name(name: str, token: str) -> str:
     """Return what a file is called until it is known to be the one called ``name``."""
     return f".{name}.{token if _PLAIN_TOKEN.fullmatch(token) else _digest(token)}"
@@ -93,12 +106,18 @@ def absolute_folder(path: str | os.PathLike[str]) -> str:
             f"{text!r} is a URL, for Scheduler(...); right here is the path of a directory"
         )
     try:
-        return os.path.join(os.getcwd(), text).rstrip("/") or "/"
+        path = os.path.join(os.getcwd(), text).rstrip("/") or "/"
     except FileNotFoundError as error:
         raise ConfigurationError(
             f"{text!r} is a relative path, and the working directory is gone; right is a path that"
             " begins with /"
         ) from error
+    if len(os.fsencode(path)) > _LONGEST_PATH:  # a claim has 250 more, and 4096 is the limit
+        raise ConfigurationError(
+            f"the path of a lock directory has {len(os.fsencode(path))} bytes; right are at most "
+            f"{_LONGEST_PATH}, since claims are files in folders in it"
+        )
+    return path
 
 
 def url_of(path: str) -> str:

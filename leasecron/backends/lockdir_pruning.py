@@ -1,14 +1,16 @@
 """What may be removed from a lock directory: claims of days long past, and what crashes left.
 
 A claim that is removed could be won again. So it goes only when its slot is late by the longest
-that any claim for it allows, and for twice as long as a client may believe in what it once saw. The
-newest claim of a job stays for ever. Two processes that prune at once do no harm.
+that claims for it allow now, and for twice as long as a client may believe in what it once saw; and
+a mark says up to which day claims are gone, for another version of the application that allows for
+more. The newest claim of a job stays for ever. Two processes that prune at once do no harm.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -25,10 +27,13 @@ from leasecron.backends.lockdir_names import (
     HISTORY,
     JOBS,
     LOCKS,
+    PRUNE_LOCK,
     as_day,
+    as_mark,
     as_slot,
     folder_of_job,
     is_private,
+    mark_of,
 )
 from leasecron.model import Retention, to_ms
 
@@ -66,7 +71,9 @@ class _Room:
         """Remove a file; False where this call may not any more."""
         if self.files <= 0:
             return False
-        io.remove(path)
+        # What somebody put there and cannot be removed, such as a folder, stays.
+        with contextlib.suppress(IsADirectoryError, PermissionError):
+            io.remove(path)
         self.files -= 1
         return True
 
@@ -77,13 +84,13 @@ class Pruning:
     def __init__(self, directory: Directory, server: ServerClock, history: History) -> None:
         self._directory = directory
         self._server = server
-        self._merging = Merging(directory, history)
+        self._merging = Merging(directory, history, now_ms(server))
         self._checked: dict[Retention, int] = {}
         self._swept: dict[str, int] = {}
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         """Remove what may go; True when some is left. Does nothing while another one does it."""
-        lock = os.path.join(self._directory.path, LOCKS, "prune.lock")
+        lock = os.path.join(self._directory.path, LOCKS, PRUNE_LOCK)
         with one_at_a_time(lock, self._directory.modes.file) as is_turn:
             if not is_turn:
                 return False
@@ -111,6 +118,10 @@ class Pruning:
         old = [day for day in days if _end_of(day) <= until]
         for day in old:
             path = os.path.join(folder, day.isoformat())
+            if not _is_folder(path):  # a link could lead to what is not ours
+                continue
+            if room.files > 0:
+                self._mark(folder, day)
             if not _empty(path, room, keep_newest=day == days[-1]):
                 return False
             if day != days[-1]:
@@ -122,6 +133,18 @@ class Pruning:
             return False
         self._swept[folder] = now
         return True
+
+    def _mark(self, folder: str, day: date) -> None:
+        """Say that claims up to a day may be gone, before the first of them is."""
+        marks = [name for name in io.names_in(folder) if as_mark(name) is not None]
+        mark = mark_of(day)
+        if max(marks, default="") >= mark:
+            return
+        with contextlib.suppress(FileExistsError):
+            io.write_new(os.path.join(folder, mark), b"", self._directory.modes.file)
+        io.sync_folder(folder)
+        for name in marks:
+            io.discard(os.path.join(folder, name))
 
     def _sweep_rest(self, now: int, room: _Room) -> bool:
         root = self._directory.path
@@ -162,6 +185,11 @@ def _sweep(folder: str, now: int, room: _Room, *, every: bool = False) -> bool:
         if modified is not None and modified < now - DAY and not room.remove(path):
             return False
     return True
+
+
+def _is_folder(path: str) -> bool:
+    found = io.status_of(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def _is_recent(then: int | None, now: int, length: int) -> bool:

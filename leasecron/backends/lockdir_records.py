@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, get_args
 
 from leasecron.backends.rows import valid_text
@@ -13,6 +14,7 @@ Order = tuple[int, int, str, int, str]
 
 _STATUSES = frozenset(get_args(Status))
 _TRIGGERS = frozenset(get_args(Trigger))
+_BEGAN = re.compile(rb'"started_at":(-?[0-9]{1,15}),')
 _SEPARATORS = (",", ":")
 
 
@@ -35,6 +37,15 @@ def to_line(result: RunResult) -> bytes:
 def mentions(job: str) -> bytes:
     """Return what every line of a job's record contains."""
     return f'"job":{json.dumps(job)},'.encode("ascii")
+
+
+def began_at(line: bytes) -> int | None:
+    """Return when the run in a line began, in ms; None for a line that was torn, or is not ours.
+
+    A hundred times as fast as reading the record. In a text of the record the quotes are escaped.
+    """
+    found = _BEGAN.search(line) if line.endswith(b"}") else None
+    return None if found is None else int(found[1])
 
 
 def from_line(line: bytes) -> RunResult | None:

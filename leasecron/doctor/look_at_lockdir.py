@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from leasecron.backends.checks import Check
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.doctor.looks import Look
@@ -24,6 +26,8 @@ def look_at_lockdir(backend: LockDirBackend) -> Look:
         name = "format" if isinstance(error, BackendMismatch) else "directory"
         return Look([Check(name, "bad", "cannot be used", str(error))])
     try:
+        with contextlib.suppress(BackendError):  # which the check of the history tells of
+            backend.history(limit=1)  # reads all of it, and counts what is damaged
         checks = backend.checks()
     finally:
         backend.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
@@ -21,12 +24,15 @@ _Facts = ParamSpec("_Facts")
 SCRATCH = ".leasecron-doctor-"
 """How the name of the folder begins."""
 
+_OLD = 3600.0
+
 
 def try_out(folder: str, also: str | None, stakes: Stakes) -> list[Check]:
     """Try what a store in ``folder`` builds on; ``also`` is another path to that folder.
 
     The folder of the trials is removed also after an error, and after a signal that raises.
     """
+    _remove_old(folder)
     try:
         scratch = tempfile.TemporaryDirectory(
             prefix=SCRATCH, dir=folder, ignore_cleanup_errors=True
@@ -47,6 +53,16 @@ def try_out(folder: str, also: str | None, stakes: Stakes) -> list[Check]:
     if os.path.lexists(path):
         checks.append(Check("clean-up", "warning", path, "it could not be removed: remove it"))
     return checks
+
+
+def _remove_old(folder: str) -> None:
+    """Remove what a killed examination has left; one that is at work is not that old."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in [*entries]:
+            if not (entry.name.startswith(SCRATCH) and entry.is_dir(follow_symlinks=False)):
+                continue
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _OLD:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _between_processes(

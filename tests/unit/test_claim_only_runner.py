@@ -406,3 +406,90 @@ def test_the_end_of_an_outage_is_a_line_in_the_log(
     one.store.heal()
     fleet.until(59)
     assert caplog.text.count("answers again, after 31 s") == 1
+
+
+def places(instance: Instance) -> int:
+    """Return how many runs an instance could take on now."""
+    engine = instance.scheduler._lifecycle.engine
+    assert engine is not None
+    return engine.runner._room._free
+
+
+def test_thousands_of_slots_that_waited_are_decided_in_their_order_and_no_place_is_lost(
+    fleet: Fleet,
+) -> None:
+    one = fleet.instance("one", places=2)
+    one.every(2000, lambda: fleet.nap(1500), name="long", catch_up=0)
+    one.every(2000, lambda: fleet.nap(1500), name="long too", catch_up=0)
+    one.every(1, lambda: fleet.nap(1500), name="sync", max_late="1h", catch_up=0)
+    fleet.start()
+    fleet.until(4700)
+    started = [start for start in one.of("start") if start.job == "sync"]
+    skipped = [skip for skip in one.of("skip") if skip.job == "sync"]
+    assert len(started) + len(skipped) >= 2000
+    assert [skip.slot for skip in skipped] == sorted(skip.slot for skip in skipped)
+    one.scheduler.remove("sync")
+    fleet.until(7900)
+    assert places(one) == 2
+
+
+def test_every_way_out_of_a_claim_gives_its_place_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = fleet.instance("one", places=1)
+    one.every(10, lambda: None, max_late="1m")
+    fleet.start()
+    fleet.until(11)
+    assert places(one) == 1
+    for answer in (
+        ClaimAnswer("done", holder="other"),
+        ClaimAnswer("late"),
+        ClaimAnswer("early", wait=0.5),
+    ):
+        answering(one, answer)
+        fleet.until((fleet.clock.now() - at(0)).total_seconds() + 10)
+        assert places(one) == 1
+    one.store.break_("claim")
+    fleet.until(51)
+    assert places(one) == 1
+    one.store.heal()
+
+    def no_thread(_self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("leasecron.workers.Workers.take", no_thread)
+        fleet.until(61)
+    assert places(one) == 1
+    one.store.cut("claim")
+    fleet.until(91)  # claims wait behind the first
+    one.store.heal()
+    fleet.until(99)
+    assert places(one) == 1
+    assert one.of("start")
+
+
+def test_claims_that_were_dropped_at_a_stop_leave_their_places(fleet: Fleet) -> None:
+    one = fleet.instance("one", places=1)
+    one.every(10, lambda: None, max_late="1h")
+    fleet.start()
+    one.store.cut("claim")
+    fleet.until(35)
+    assert one.scheduler.stop(timeout=60)
+    one.store.heal()
+    one.start()
+    fleet.until(51)
+    assert places(one) == 1
+    assert one.told[-1] == "success"
+
+
+def test_a_claim_whose_answer_was_lost_is_found_out_at_a_stop(fleet: Fleet) -> None:
+    one = fleet.instance("one")
+    one.every(10, lambda: None)
+    fleet.start()
+    one.store.deaf.add("claim")
+    fleet.until(12)
+    one.store.heal()
+    assert one.scheduler.stop(timeout=60)
+    assert [event.reason for event in one.of("interrupted")] == ["stop"]
+    assert statuses(fleet) == [(10.0, "interrupted")]

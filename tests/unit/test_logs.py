@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from runs_support import Fleet, at
 
-from leasecron.logs import REPEAT_AFTER
+from leasecron import BackendError, StoreFailed
+from leasecron.logs import MOST_FAULTS, REPEAT_AFTER, EventLog
 from leasecron.model import Claim, ClaimAnswer
+from leasecron.testing import FakeClock
 
 
 @pytest.fixture
@@ -194,3 +196,33 @@ def test_what_a_program_prints_without_and_with_logging(
     if expected:
         assert done.stderr.count("ValueError: what went wrong") >= 2
         assert done.stderr.count("run failed job=bad") == done.stderr.count("Traceback")
+
+
+def test_more_kinds_of_faults_than_anybody_reads_are_one_line(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    write = EventLog(clock)
+
+    def fail(number: int) -> None:
+        write(
+            StoreFailed(
+                at=clock.now(),
+                job=None,
+                slot=None,
+                instance="one",
+                operation="claim",
+                exception=BackendError(f"fault {number}"),
+            )
+        )
+
+    for number in range(1500):
+        fail(number)
+    assert len(lines(log, "claim failed")) == MOST_FAULTS
+    assert len(lines(log, "faults of the store were logged")) == 1
+    for number in range(1500):  # the same again: all are known, or one too many
+        fail(number)
+    assert len(lines(log, "")) == MOST_FAULTS + 1
+    clock.advance(REPEAT_AFTER + 1)
+    fail(7)
+    assert len(lines(log, "claim failed")) == MOST_FAULTS + 1

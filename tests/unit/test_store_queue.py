@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from store_bench import StoreBench, did
 
+from leasecron.backends.base import OneUnavailable
 from leasecron.calls import ORDER
+from leasecron.errors import BackendUnavailable
 from leasecron.store import BATCH
 
 
@@ -102,8 +104,75 @@ def test_claims_that_have_not_been_made_can_be_taken_back(opened: StoreBench) ->
     opened.submit("claim", "d")
     opened.backend.away.clear()
     opened.clock.advance(5)
-    assert dropped == [["a", "b", "c"]]
-    assert opened.replies == did("h", "d")
+    assert dropped == [["c"]]
+    assert sorted(opened.replies) == sorted(did("h", "d", "a", "b"))
+
+
+def test_a_claim_that_may_have_been_won_is_made_once_more_before_it_is_given_up(
+    opened: StoreBench,
+) -> None:
+    dropped: list[list[Any]] = []
+    opened.backend.away.add("claim")
+    opened.submit("claim", "a", give_up=opened.later(300))
+    opened.clock.advance(10)
+    opened.work()
+    opened.queue.drop_claims(dropped.append)
+    opened.clock.advance(10)
+    assert dropped == [[]]
+    assert opened.work() == [("claim", ["a"])]
+    ((item, answer),) = opened.replies
+    assert item == "a"
+    assert isinstance(answer, BackendUnavailable)
+
+
+def refusing(opened: StoreBench, *items: str) -> None:
+    """Let calls fail for these items alone, while the store can be used."""
+
+    def answer(asked: list[Any]) -> list[Any]:
+        if set(items) & set(asked):
+            raise OneUnavailable(f"not {items}")
+        return [("did", item) for item in asked]
+
+    opened.backend.answers["claim"] = answer
+
+
+def test_an_item_with_a_fault_of_its_own_holds_up_nothing_else(opened: StoreBench) -> None:
+    refusing(opened, "b")
+    opened.submit("claim", "a", "b", "c", give_up=opened.later(60))
+    opened.submit("save_results", "r")
+    opened.clock.settle()
+    assert sorted(opened.replies, key=str) == [*did("a", "c"), ("r", None)]
+    assert [report[:2] for report in opened.reports] == [("claim", ["b"])]
+    opened.clock.advance(5)
+    del opened.backend.answers["claim"]
+    opened.clock.advance(2)
+    assert ("b", ("did", "b")) in opened.replies
+    assert len(opened.reports) == 1
+
+
+def test_an_item_with_a_fault_of_its_own_is_answered_when_its_time_is_up(
+    opened: StoreBench,
+) -> None:
+    refusing(opened, "b")
+    opened.submit("claim", "b", give_up=opened.later(10))
+    opened.clock.advance(9)
+    assert opened.replies == []
+    opened.clock.advance(3)
+    ((_, answer),) = opened.replies
+    assert isinstance(answer, OneUnavailable)
+
+
+def test_an_item_that_waits_to_be_asked_again_can_be_taken_back(opened: StoreBench) -> None:
+    dropped: list[list[Any]] = []
+    refusing(opened, "b")
+    opened.submit("claim", "b", give_up=opened.later(300))
+    opened.clock.advance(9)
+    opened.queue.drop_claims(dropped.append)
+    opened.clock.advance(3)
+    assert [item for item, _ in opened.replies] == ["b"]
+    opened.close()
+    opened.clock.settle()
+    assert opened.closed == [12.0]
 
 
 def test_a_reply_that_raises_costs_nobody_else_an_answer(
