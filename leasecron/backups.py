@@ -13,7 +13,7 @@ from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.model import LeaseState
-from leasecron.room import Key
+from leasecron.runs import Key
 from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable
 from leasecron.clock import Clock
 from leasecron.events import EventBus
 from leasecron.executor import Executor
-from leasecron.jobs import DeclaredJob
 from leasecron.model import Claim, ClaimAnswer
-from leasecron.room import Key, Request
+from leasecron.room import Request
 from leasecron.runner import Runner
-from leasecron.runs import LiveRun
+from leasecron.runs import Key, LiveRun
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 
@@ -45,16 +44,6 @@ class ClaimOnlyRunner(Runner):
 
     def clocks_jumped(self) -> None:
         """Do nothing: no claim here is of a time that a clock could change."""
-
-    def forget(self, job: DeclaredJob) -> None:
-        """Claim no run of ``job`` any more; a live one goes on."""
-        super().forget(job)
-        self._behind.pop(job.name, None)
-
-    def stop(self) -> None:
-        """Claim nothing more, and tell every handler to end."""
-        super().stop()
-        self._behind.clear()
 
     def _claim(self, request: Request) -> None:
         if request.job.options.overlap == "allow":

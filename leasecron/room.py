@@ -10,10 +10,8 @@ from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.model import Mode, Trigger
+from leasecron.runs import Key
 from leasecron.timers import JobTimers
-
-Key = tuple[str, datetime]
-"""What a run is known by: its job's name and its slot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from leasecron.executor import Executor
 from leasecron.jobs import DeclaredJob
 from leasecron.logger import logger
 from leasecron.model import Claim, ClaimAnswer, Trigger
-from leasecron.room import Key, Request, Room
-from leasecron.runs import LiveRun
+from leasecron.room import Request, Room
+from leasecron.runs import Key, LiveRun
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 

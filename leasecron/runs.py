@@ -16,6 +16,10 @@ MAX_ERROR = 8 * 1024
 """Bytes of an error's text that history keeps."""
 
 
+Key = tuple[str, datetime]
+"""What a run is known by: its job's name and its slot."""
+
+
 class LiveRun:
     """One attempt, from the won claim until its end is recorded and its thread is back.
 
@@ -51,8 +55,8 @@ class LiveRun:
         self.owned = True  # False once the store has said that the token owns the run no longer
 
     @property
-    def key(self) -> tuple[str, datetime]:
-        """What the run is known by: its job's name and its slot."""
+    def key(self) -> Key:
+        """What the run is known by."""
         return (self.claim.job, self.claim.slot)
 
     @property

@@ -34,6 +34,10 @@ class Filesystem:
     options: frozenset[str] = frozenset()
     is_mount_point: bool = False
 
+    def __str__(self) -> str:
+        options = ", ".join(sorted(filter(None, self.options)))
+        return f"{self.type} ({options})" if options else self.type
+
     @property
     def is_network(self) -> bool:
         """Say whether other hosts may use it. A type that is not known to be local counts as one.

@@ -51,8 +51,7 @@ def _check_directory(directory: Directory) -> Check:
 
 def check_filesystem(path: str, filesystem: Filesystem) -> Check:
     """Say whether the mount is one on which all that is promised holds."""
-    options = ",".join(sorted(filter(None, filesystem.options)))
-    found = f"{filesystem.type} ({options})" if options else filesystem.type
+    found = str(filesystem)
     if filesystem.type == UNKNOWN_LOCAL:
         return Check("filesystem", "good", "unknown", "this system has no list of its mounts")
     if not filesystem.is_network:

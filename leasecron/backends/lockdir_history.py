@@ -33,7 +33,7 @@ from leasecron.errors import BackendUnavailable
 from leasecron.model import RunResult
 
 ROTATE_AT = 1_000_000
-"""Bytes after which a file is put aside for a new one."""
+"""Bytes after which a file is rotated for a new one."""
 
 LARGEST = 100_000_000
 """Bytes of a file that is none of ours, which grow to a tenth of that at most."""
@@ -45,7 +45,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of the history. ``rotated`` is when it was put aside, in ms; None while in use."""
+    """One file of the history. ``rotated`` is when it was rotated, in ms; None while in use."""
 
     name: str
     rotated: int | None
@@ -101,7 +101,7 @@ class History:
         return lines
 
     def parts(self) -> list[Part]:
-        """Return the files, those that were put aside first and in that order."""
+        """Return the files, those that were rotated first and in that order."""
         parts = [part for name in io.names_in(self.folder) if (part := _part(name)) is not None]
         return sorted(parts, key=lambda part: (part.rotated is None, part.rotated or 0, part.name))
 
@@ -131,10 +131,10 @@ class History:
                 yield part, content
 
     def rotate(self, part: Part) -> None:
-        """Put a file in use aside, unless it is busy or gone; whoever writes it makes another."""
+        """Rotate a file in use, unless it is busy or gone; whoever writes it makes another."""
         with locked_file(self.path_of(part), create=None) as descriptor:
             if descriptor is not None and descriptors.is_at(descriptor, self.path_of(part)):
-                self._put_aside(part.name.removesuffix(_ENDING))
+                self._rotate_file(part.name.removesuffix(_ENDING))
 
     def _read(
         self, parts: Sequence[Part], needle: bytes | None
@@ -164,9 +164,9 @@ class History:
                         "by another process"
                     )
                 if not descriptors.is_at(descriptor, path):
-                    continue  # it was put aside between its opening and the lock
+                    continue  # it was rotated between its opening and the lock
                 if descriptors.size_of(descriptor) >= ROTATE_AT:
-                    self._put_aside(stem)
+                    self._rotate_file(stem)
                     continue
                 descriptors.append(descriptor, data)
                 if descriptors.has_name(descriptor):
@@ -175,13 +175,13 @@ class History:
             f"the store {self._directory.path} cannot keep a record: {path} is always replaced"
         )
 
-    def _put_aside(self, stem: str) -> None:
+    def _rotate_file(self, stem: str) -> None:
         name = rotated_name(stem, now_ms(self._server))
         io.move(os.path.join(self.folder, stem + _ENDING), os.path.join(self.folder, name))
 
 
 def rotated_name(stem: str, now: int) -> str:
-    """Return a name that nobody has for a file that is put aside now."""
+    """Return a name that nobody has for a file that is rotated now."""
     return f"{stem}.{now}-{os.urandom(6).hex()}{_ENDING}"
 
 

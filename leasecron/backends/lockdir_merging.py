@@ -1,7 +1,7 @@
 """Keeping the history of a lock directory small: many files become one, of the records to keep.
 
 The new file is complete before the old ones go, so that a crash leaves records twice, which reading
-drops, and none is lost. Only files that were put aside for a while take part: whoever was still
+drops, and none is lost. Only files that were rotated for a while take part: whoever was still
 writing to one has noticed by then.
 """
 
@@ -60,13 +60,13 @@ class Merging:
         self._retentions.update((retention.job, retention) for retention in retentions)
         if self._last <= now < self._last + EVERY:
             return
-        self._put_unused_aside(now)
+        self._rotate_unused(now)
         resting = [part for part in self._history.parts() if self._is_at_rest(part, now)]
         sources, records = self._read(self._next(resting))
         self._merge(sources, _needed(records, self._retentions, now), now)
         self._last = now
 
-    def _put_unused_aside(self, now: int) -> None:
+    def _rotate_unused(self, now: int) -> None:
         for part in self._history.parts():
             if part.rotated is None:
                 modified = io.modified_ms(self._history.path_of(part))

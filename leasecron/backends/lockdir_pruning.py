@@ -46,7 +46,7 @@ _NAMES = 20_000
 
 
 @dataclass(slots=True)
-class _Room:
+class _Budget:
     """What is left of the files that one call may remove, and of the names that it may look at."""
 
     files: int = PRUNE_BATCH
@@ -94,42 +94,42 @@ class Pruning:
         with one_at_a_time(lock, self._directory.modes.file) as is_turn:
             if not is_turn:
                 return False
-            now, room = now_ms(self._server), _Room()
+            now, budget = now_ms(self._server), _Budget()
             for retention in retentions:
-                if room.is_used_up:
+                if budget.is_used_up:
                     return True
                 if _is_recent(self._checked.get(retention), now, HOUR):
                     continue
                 # A folder that another user keeps to himself is no reason to keep all others.
                 with contextlib.suppress(PermissionError, NotADirectoryError):
-                    if not self._prune_job(retention, now, room):
+                    if not self._prune_job(retention, now, budget):
                         return True
                 self._checked[retention] = now
-            if not self._sweep_rest(now, room):
+            if not self._sweep_rest(now, budget):
                 return True
             self._merging.merge(retentions, now)
             return False
 
-    def _prune_job(self, retention: Retention, now: int, room: _Room) -> bool:
+    def _prune_job(self, retention: Retention, now: int, budget: _Budget) -> bool:
         """Prune the claims of one job; False when that is not finished."""
         folder = os.path.join(self._directory.path, JOBS, folder_of_job(retention.job))
-        days = sorted(day for name in room.names_in(folder) if (day := as_day(name)) is not None)
+        days = sorted(day for name in budget.names_in(folder) if (day := as_day(name)) is not None)
         until = now - (retention.runs + CACHES) * 1000
         old = [day for day in days if _end_of(day) <= until]
         for day in old:
             path = os.path.join(folder, day.isoformat())
             if not _is_folder(path):  # a link could lead to what is not ours
                 continue
-            if room.files > 0:
+            if budget.files > 0:
                 self._mark(folder, day)
-            if not _empty(path, room, keep_newest=day == days[-1]):
+            if not _empty(path, budget, keep_newest=day == days[-1]):
                 return False
             if day != days[-1]:
                 io.remove_folder(path)
         if _is_recent(self._swept.get(folder), now, DAY):
             return True
         young = [os.path.join(folder, day.isoformat()) for day in days if day not in old]
-        if not all(_sweep(path, now, room) for path in (folder, *young)):
+        if not all(_sweep(path, now, budget) for path in (folder, *young)):
             return False
         self._swept[folder] = now
         return True
@@ -146,43 +146,43 @@ class Pruning:
         for name in marks:
             io.discard(os.path.join(folder, name))
 
-    def _sweep_rest(self, now: int, room: _Room) -> bool:
+    def _sweep_rest(self, now: int, budget: _Budget) -> bool:
         root = self._directory.path
         if _is_recent(self._swept.get(root), now, HOUR):
             return True
         clocks = os.path.join(root, CLOCKS)
         history = os.path.join(root, HISTORY)
         finished = (
-            _sweep(root, now, room)
-            and _sweep(history, now, room)
-            and _sweep(clocks, now, room, every=True)
+            _sweep(root, now, budget)
+            and _sweep(history, now, budget)
+            and _sweep(clocks, now, budget, every=True)
         )
         if finished:
             self._swept[root] = now
         return finished
 
 
-def _empty(path: str, room: _Room, *, keep_newest: bool) -> bool:
+def _empty(path: str, budget: _Budget, *, keep_newest: bool) -> bool:
     """Remove the claims of a day's folder, and what was to become claims."""
     # One claim more than may be removed tells whether some are left. Only to keep the newest must
     # all names be seen, and a day of a busy job has a hundred thousand.
-    names = room.names_in(path) if keep_newest else room.some_names_in(path)
+    names = budget.names_in(path) if keep_newest else budget.some_names_in(path)
     claims = [name for name in names if as_slot(name) is not None]
     if keep_newest and claims:
         claims.remove(max(claims, key=int))
     return all(
-        room.remove(os.path.join(path, name)) for name in [*filter(is_private, names), *claims]
+        budget.remove(os.path.join(path, name)) for name in [*filter(is_private, names), *claims]
     )
 
 
-def _sweep(folder: str, now: int, room: _Room, *, every: bool = False) -> bool:
+def _sweep(folder: str, now: int, budget: _Budget, *, every: bool = False) -> bool:
     """Remove the private files, or ``every`` file, that nobody has touched for a day."""
-    for name in room.names_in(folder):
+    for name in budget.names_in(folder):
         if not (is_private(name) or (every and not name.startswith("."))):
             continue
         path = os.path.join(folder, name)
         modified = io.modified_ms(path)
-        if modified is not None and modified < now - DAY and not room.remove(path):
+        if modified is not None and modified < now - DAY and not budget.remove(path):
             return False
     return True
 

@@ -81,7 +81,7 @@ def check_file(place: Place) -> Check:
 
 def check_filesystem(path: str, filesystem: Filesystem) -> Check:
     """Say whether the store is on a filesystem that SQLite works on without reserve."""
-    found = described(filesystem)
+    found = str(filesystem)
     option = filesystem.private_locks
     if option:
         reason = (
@@ -98,12 +98,6 @@ def check_filesystem(path: str, filesystem: Filesystem) -> Check:
         return Check("filesystem", "warning", found, reason)
     reason = f"it is local to this host{_also(filesystem)}"
     return Check("filesystem", "good", found, reason)
-
-
-def described(filesystem: Filesystem) -> str:
-    """Return the type and, where they are known, the mount options."""
-    options = ", ".join(sorted(filter(None, filesystem.options)))
-    return f"{filesystem.type} ({options})" if options else filesystem.type
 
 
 def _also(filesystem: Filesystem) -> str:

@@ -111,7 +111,7 @@ def test_a_call_removes_a_bounded_number_of_claims(
 def test_a_call_looks_at_a_bounded_number_of_names(
     backend: LockDirBackend, locks: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lockdir_pruning._Room, "__init__", _little_room)
+    monkeypatch.setattr(lockdir_pruning._Budget, "__init__", _little_room)
     jobs = [f"job-{number}" for number in range(10)]
     for job in jobs:
         claim(backend, 0, "a", job=job)
@@ -126,7 +126,7 @@ def test_a_call_looks_at_a_bounded_number_of_names(
     assert len(claim_files(locks)) == 10
 
 
-def _little_room(room: lockdir_pruning._Room) -> None:
+def _little_room(room: lockdir_pruning._Budget) -> None:
     room.files, room.names = 1000, 5
 
 
