@@ -141,6 +141,41 @@ def test_overlapping_runs_that_are_allowed_all_run(fleet: Fleet) -> None:
     assert skips(one) == []
 
 
+def test_all_slots_behind_a_claim_that_is_won_are_skipped_at_once(fleet: Fleet) -> None:
+    one = fleet.instance("one")
+    one.every(10, lambda: fleet.nap(60))
+    fleet.start()
+    one.store.cut("claim")
+    fleet.until(35)
+    one.store.heal()
+    fleet.until(37)
+    assert skips(one) == [(20.0, "overlap", "one"), (30.0, "overlap", "one")]
+
+
+@pytest.mark.parametrize("answer", [ClaimAnswer("done"), ClaimAnswer("late"), None])
+def test_a_claim_that_is_answered_after_a_stop_is_nobodys_business(
+    fleet: Fleet, answer: ClaimAnswer | None
+) -> None:
+    one = fleet.instance("one")
+    one.every(10, lambda: None)
+    fleet.start()
+
+    def stop() -> None:
+        one.scheduler.stop()
+
+    def stopping(_claims: list[Any]) -> list[ClaimAnswer]:
+        fleet.clock.start_thread(stop, "stop")
+        fleet.nap(1)
+        if answer is None:
+            raise BackendError("the disk is broken")
+        return [answer]
+
+    one.store.scripts["claim"] = stopping
+    fleet.until(15)
+    assert not one.running()
+    assert one.told == []
+
+
 @pytest.mark.parametrize(("first", "ran"), [("won", 10.0), ("done", 20.0)])
 def test_a_slot_waits_for_the_answer_to_the_claim_before_it(
     fleet: Fleet, first: str, ran: float
@@ -436,11 +471,11 @@ def test_thousands_of_slots_that_waited_are_decided_in_their_order_and_no_place_
 def test_every_way_out_of_a_claim_gives_its_place_back(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = fleet.instance("one", places=1)
+    one = fleet.instance("one", places=2)
     one.every(10, lambda: None, max_late="1m")
     fleet.start()
     fleet.until(11)
-    assert places(one) == 1
+    assert places(one) == 2
     for answer in (
         ClaimAnswer("done", holder="other"),
         ClaimAnswer("late"),
@@ -448,10 +483,10 @@ def test_every_way_out_of_a_claim_gives_its_place_back(
     ):
         answering(one, answer)
         fleet.until((fleet.clock.now() - at(0)).total_seconds() + 10)
-        assert places(one) == 1
+        assert places(one) == 2
     one.store.break_("claim")
     fleet.until(51)
-    assert places(one) == 1
+    assert places(one) == 2
     one.store.heal()
 
     def no_thread(_self: object) -> None:
@@ -460,27 +495,64 @@ def test_every_way_out_of_a_claim_gives_its_place_back(
     with monkeypatch.context() as patched:
         patched.setattr("leasecron.workers.Workers.take", no_thread)
         fleet.until(61)
-    assert places(one) == 1
+    assert places(one) == 2
     one.store.cut("claim")
     fleet.until(91)  # claims wait behind the first
+    assert places(one) == 1
     one.store.heal()
     fleet.until(99)
-    assert places(one) == 1
+    assert places(one) == 2
     assert one.of("start")
 
 
-def test_claims_that_were_dropped_at_a_stop_leave_their_places(fleet: Fleet) -> None:
-    one = fleet.instance("one", places=1)
-    one.every(10, lambda: None, max_late="1h")
+def test_a_run_that_is_asked_for_twice_takes_one_place(fleet: Fleet) -> None:
+    one = fleet.instance("one", places=3)
+    one.every(3600, lambda: fleet.nap(5), catch_up=0)
     fleet.start()
     one.store.cut("claim")
-    fleet.until(35)
-    assert one.scheduler.stop(timeout=60)
+    engine = one.scheduler._lifecycle.engine
+    assert engine is not None
+    for _ in range(2):
+        engine.timers.post(engine.runner.run, one.scheduler.declared("sync"), at(0), "catch-up")
+    fleet.clock.settle()
+    assert places(one) == 2
+    one.store.heal()
+    fleet.until(8)
+    assert places(one) == 2
+    fleet.until(60)
+    assert places(one) == 3
+    assert one.told == ["error", "start", "success"]
+
+
+def test_a_clock_set_back_while_a_slot_waits_for_room_costs_no_place(fleet: Fleet) -> None:
+    one = fleet.instance("one", places=1)
+    one.every(3600, lambda: fleet.nap(30), name="long", catch_up="1h")
+    one.every(20, lambda: None, catch_up=0)
+    fleet.start()
+    fleet.until(21)
+    fleet.clock.jump(wall=-15)
+    fleet.until(19.8)  # the long run has ended, and the slot's time has not come again
+    assert places(one) == 1
+    assert len(one.of("start")) == 1
+    fleet.until(25)
+    assert [start.job for start in one.of("start")] == ["long", "sync"]
+
+
+def test_claims_that_were_dropped_at_a_stop_leave_their_places(fleet: Fleet) -> None:
+    one = fleet.instance("one", places=3)
+    one.every(10, lambda: None, max_late="1h")
+    one.every(10.5, lambda: None, name="other", max_late="1h")
+    one.every(3600, lambda: fleet.nap(300), name="deaf", catch_up="1h")  # keeps stop() waiting
+    fleet.start()
+    fleet.until(9)
+    one.store.cut("claim")
+    fleet.until(10.5)  # the second claim has not been made: the store thread waits a little
+    assert places(one) == 0
+    assert not one.scheduler.stop(timeout=60)
     one.store.heal()
     one.start()
-    fleet.until(51)
-    assert places(one) == 1
-    assert one.told[-1] == "success"
+    assert one.running()
+    assert places(one) == 2
 
 
 def test_a_claim_whose_answer_was_lost_is_found_out_at_a_stop(fleet: Fleet) -> None:
