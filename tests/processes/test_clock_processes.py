@@ -29,7 +29,7 @@ def hold(ctx):
 def due(slot):
     scheduler.add("job", Once(slot), hold, catch_up="1m", lease=4, heartbeat=1)
 
-scheduler.every("tick", "1s", note)
+scheduler.every("tick", "1s", note, lease="20s", heartbeat="1s")  # longer than any pause
 serve(scheduler)
 """
 
