@@ -46,7 +46,9 @@ class Folders:
     def of_job(self, job: str) -> str:
         """Return the folder of a job."""
         path = self.path_of(job)
-        if path not in self._used:
+        if path in self._used:
+            io.check_folder(path)
+        else:
             self._make(path)
             self._used[path] = {}
         return path
@@ -56,7 +58,9 @@ class Folders:
         folder, day = self.of_job(job), day_of(slot)
         path = os.path.join(folder, day)
         days = self._used[folder]
-        if day not in days:
+        if day in days:
+            io.check_folder(path)
+        else:
             self._make(path)
             days[day] = None
             if len(days) > _DAYS:

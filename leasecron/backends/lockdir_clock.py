@@ -7,6 +7,7 @@ from typing import Protocol
 
 from leasecron.backends import lockdir_descriptors as descriptors
 from leasecron.backends import lockdir_io as io
+from leasecron.backends.lockdir_files import BARRED
 from leasecron.backends.lockdir_names import file_of_probe
 
 
@@ -35,6 +36,7 @@ class ProbeClock:
     """
 
     def __init__(self, folder: str, mode: int) -> None:
+        self._folder = folder
         self._path = os.path.join(folder, file_of_probe())
         self._mode = mode
         self._descriptor = -1
@@ -49,12 +51,23 @@ class ProbeClock:
     @io.again_if_stale
     def _read_ns(self) -> int:
         if self._descriptor < 0:
-            self._descriptor = descriptors.open_probe(self._path, self._mode)
+            self._descriptor = self._open()
         try:
             return descriptors.touch(self._descriptor)
         except OSError:
             self.suspend()
             raise
+
+    def _open(self) -> int:
+        io.check_folder(self._folder)
+        try:
+            return descriptors.open_probe(self._path, self._mode)
+        except OSError as error:
+            if error.errno not in BARRED:
+                raise
+        # Something else is in its place. The file need not be the same one, nor have that name.
+        self._path = os.path.join(self._folder, file_of_probe())
+        return descriptors.open_probe(self._path, self._mode)
 
     def suspend(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

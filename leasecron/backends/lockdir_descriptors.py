@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from leasecron.backends.lockdir_io import FLAGS, again_if_stale, status_of, write_new
+from leasecron.backends.lockdir_io import FLAGS, again_if_stale, status_of, sync_folder, write_new
 
 
 def open_probe(path: str, mode: int) -> int:
@@ -17,10 +17,10 @@ def open_probe(path: str, mode: int) -> int:
     itself, by its own clock.
     """
     try:
-        return os.open(path, os.O_RDONLY | FLAGS)
+        return _open_regular(path, os.O_RDONLY)
     except FileNotFoundError:
         write_new(path, b"", mode)
-        return os.open(path, os.O_RDONLY | FLAGS)
+        return _open_regular(path, os.O_RDONLY)
 
 
 def touch(descriptor: int) -> int:
@@ -39,22 +39,23 @@ def close(descriptor: int) -> None:
 def open_to_append(path: str, create: int | None) -> int | None:
     """Return a descriptor of a file, made with the mode ``create`` if it is missing, or None."""
     try:
-        return _open_regular(path)
+        return _open_regular(path, os.O_RDWR | os.O_APPEND)
     except FileNotFoundError:
         if create is None:
             return None
     with contextlib.suppress(FileExistsError):
         write_new(path, b"", create)
-    return _open_regular(path)
+    sync_folder(os.path.dirname(path))  # what is written to it is lost with its name
+    return _open_regular(path, os.O_RDWR | os.O_APPEND)
 
 
-def _open_regular(path: str) -> int:
+def _open_regular(path: str, flags: int) -> int:
     # Without O_NONBLOCK, a named pipe that somebody put there would be waited for.
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | FLAGS)
+    descriptor = os.open(path, flags | os.O_NONBLOCK | FLAGS)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     close(descriptor)
-    raise OSError(errno.EINVAL, "it is not a file", path)
+    raise OSError(errno.ENXIO, "it is not a file", path)  # as the system says of a socket
 
 
 def is_at(descriptor: int, path: str) -> bool:

@@ -65,6 +65,7 @@ class History:
 
     def append(self, results: Sequence[RunResult]) -> None:
         """Write records; a second time does no harm."""
+        io.check_folder(self.folder)
         lines: defaultdict[str, list[bytes]] = defaultdict(list)
         for result in results:
             lines[result.instance].append(to_line(result))
@@ -102,6 +103,7 @@ class History:
 
     def parts(self) -> list[Part]:
         """Return the files, those that were rotated first and in that order."""
+        io.check_folder(self.folder)
         parts = [part for name in io.names_in(self.folder) if (part := _part(name)) is not None]
         return sorted(parts, key=lambda part: (part.rotated is None, part.rotated or 0, part.name))
 

@@ -177,12 +177,20 @@ def make_folder(path: str, mode: int) -> None:
     try:
         os.mkdir(path, mode & 0o777)
     except FileExistsError:
-        found = os.lstat(path)
-        if not stat.S_ISDIR(found.st_mode):  # a link could lead out of the store
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
+        check_folder(path)
         return
     with opened(path, os.O_RDONLY) as descriptor:
         grant(descriptor, mode)
+
+
+def check_folder(path: str) -> None:
+    """Raise NotADirectoryError where something else is in the place of a folder.
+
+    Nothing is made or removed in such a thing, as a link could lead out of the store.
+    """
+    found = status_of(path)
+    if found is not None and not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
 @again_if_stale

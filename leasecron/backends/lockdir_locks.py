@@ -7,10 +7,14 @@ two of them would do twice.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import time
 from collections.abc import Iterator
 
 from leasecron.backends import lockdir_descriptors as descriptors
+from leasecron.backends import lockdir_io as io
+from leasecron.backends.lockdir_files import BARRED
 
 _WAIT = 0.25
 _POLL = 0.002
@@ -61,5 +65,12 @@ def one_at_a_time(path: str, mode: int) -> Iterator[bool]:
 
     Not by a lock that makes the folder of its file: that could be where a mount has just gone.
     """
-    with locked_file(path, create=mode) as descriptor:
-        yield descriptor is not None
+    with contextlib.ExitStack() as stack:
+        try:
+            io.check_folder(os.path.dirname(path))
+            is_turn = stack.enter_context(locked_file(path, create=mode)) is not None
+        except OSError as error:
+            if error.errno not in {*BARRED, errno.ENOTDIR}:
+                raise
+            is_turn = True  # what somebody put in its place keeps nobody from pruning
+        yield is_turn

@@ -14,7 +14,7 @@ import stat
 from dataclasses import dataclass
 
 from leasecron.backends import lockdir_io as io
-from leasecron.backends.lockdir_files import Modes, OnceFiles
+from leasecron.backends.lockdir_files import BARRED, UNREADABLE, Modes, OnceFiles
 from leasecron.backends.lockdir_names import (
     FOLDERS,
     JOBS,
@@ -47,8 +47,11 @@ class Directory:
     modes: Modes
 
     def check(self) -> None:
-        """Raise BackendUnavailable where the path no longer leads to this directory."""
-        content = io.read_file(os.path.join(self.path, MARKER))
+        """Raise BackendUnavailable where the path no longer leads to this directory.
+
+        Raises OSError too, also where claims would be made in something that is no folder of ours.
+        """
+        content = _content(self.path)
         if content is None:
             raise BackendUnavailable(
                 f"the store {self.path} has no {MARKER} any more: the directory was removed or is "
@@ -59,6 +62,7 @@ class Directory:
                 f"the store {self.path} was replaced by another one ({MARKER} has changed); nothing"
                 " is claimed until it is back, or the scheduler is stopped and started again"
             )
+        io.check_folder(os.path.join(self.path, JOBS))
 
 
 def find_directory(path: str, *, create: bool, now: int) -> Directory:
@@ -98,7 +102,7 @@ def read_marker(path: str) -> Marker | None:
 
     Raises BackendMismatch where it says nothing that this version understands.
     """
-    content = io.read_file(os.path.join(path, MARKER))
+    content = _content(path)
     if content is None:
         return None
     marker = _parse(content)
@@ -113,6 +117,18 @@ def read_marker(path: str) -> Marker | None:
             "it was made by a newer version"
         )
     return marker
+
+
+def _content(path: str) -> bytes | None:
+    """Return what is in the marker of a directory, nothing where it is no file; None for none."""
+    try:
+        return io.read_file(os.path.join(path, MARKER))
+    except PermissionError:
+        raise
+    except OSError as error:
+        if error.errno not in BARRED:
+            raise
+        return UNREADABLE
 
 
 def _parse(content: bytes) -> Marker | int | None:

@@ -7,13 +7,13 @@ writing to one has noticed by then.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leasecron.backends import lockdir_io as io
+from leasecron.backends.lockdir_files import BARRED
 from leasecron.backends.lockdir_history import History, Part, lines_of, rotated_name
 from leasecron.backends.lockdir_marker import Directory
 from leasecron.backends.lockdir_names import MERGED, private_name
@@ -71,8 +71,14 @@ class Merging:
             if part.rotated is None:
                 modified = io.modified_ms(self._history.path_of(part))
                 if modified is not None and modified < now - _DAY:
-                    with contextlib.suppress(PermissionError, IsADirectoryError):
-                        self._history.rotate(part)
+                    self._rotate(part)
+
+    def _rotate(self, part: Part) -> None:
+        try:
+            self._history.rotate(part)
+        except OSError as error:  # what somebody put there keeps no file from being merged
+            if error.errno not in BARRED:
+                raise
 
     def _next(self, resting: Sequence[Part]) -> list[Part]:
         """Return the files that come next, in turn, and not too much: claims wait meanwhile."""

@@ -107,12 +107,14 @@ class Pruning:
                 self._checked[retention] = now
             if not self._sweep_rest(now, budget):
                 return True
-            self._merging.merge(retentions, now)
+            with contextlib.suppress(NotADirectoryError):
+                self._merging.merge(retentions, now)
             return False
 
     def _prune_job(self, retention: Retention, now: int, budget: _Budget) -> bool:
         """Prune the claims of one job; False when that is not finished."""
         folder = os.path.join(self._directory.path, JOBS, folder_of_job(retention.job))
+        io.check_folder(folder)
         days = sorted(day for name in budget.names_in(folder) if (day := as_day(name)) is not None)
         until = now - (retention.runs + CACHES) * 1000
         old = [day for day in days if _end_of(day) <= until]
@@ -129,7 +131,7 @@ class Pruning:
         if _is_recent(self._swept.get(folder), now, DAY):
             return True
         young = [os.path.join(folder, day.isoformat()) for day in days if day not in old]
-        if not all(_sweep(path, now, budget) for path in (folder, *young)):
+        if not all(_sweep(path, now, budget) for path in (folder, *filter(_is_folder, young))):
             return False
         self._swept[folder] = now
         return True
@@ -150,13 +152,11 @@ class Pruning:
         root = self._directory.path
         if _is_recent(self._swept.get(root), now, HOUR):
             return True
-        clocks = os.path.join(root, CLOCKS)
-        history = os.path.join(root, HISTORY)
-        finished = (
-            _sweep(root, now, budget)
-            and _sweep(history, now, budget)
-            and _sweep(clocks, now, budget, every=True)
-        )
+        finished = _sweep(root, now, budget)
+        for name in (HISTORY, CLOCKS):
+            folder = os.path.join(root, name)
+            if finished and _is_folder(folder):
+                finished = _sweep(folder, now, budget, every=name == CLOCKS)
         if finished:
             self._swept[root] = now
         return finished

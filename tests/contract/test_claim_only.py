@@ -182,6 +182,19 @@ def test_a_run_that_was_pruned_is_not_run_again(claiming: ClaimDriver) -> None:
     assert claiming.claim(0, "c").outcome in {"done", "late"}
 
 
+def test_a_run_that_was_pruned_is_not_run_again_by_whoever_allows_for_more(
+    claiming: ClaimDriver,
+) -> None:
+    claiming.run(0, "a")
+    claiming.clock.advance(5 * DAY)
+    claiming.run(5 * DAY, "b")
+    claiming.clock.advance(5 * DAY)
+    assert claiming.backend.prune([Retention("job", DAY, 1, DAY)]) is False
+
+    assert claiming.claim(0, "a", max_late=LONG).outcome == "done"
+    assert claiming.claim(0, "c", max_late=LONG).outcome == "done"
+
+
 def test_the_newest_run_of_a_job_is_never_pruned(claiming: ClaimDriver) -> None:
     claiming.run(0, "a")
     claiming.run(1, "a")

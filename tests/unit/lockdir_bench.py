@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
+import importlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +21,8 @@ from contract.server_clock import lock_directory
 from leasecron.backends import lockdir_descriptors, lockdir_io
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.model import ClaimAnswer
+
+NOBODY = 65534
 
 Fault = Callable[[int, str, Callable[[], Any]], Any]
 """Gets the number of the call, its name, and the call itself; does what it likes instead."""
@@ -55,6 +61,7 @@ class FaultyOs:
     def __init__(self) -> None:
         self.fault: Fault | None = None
         self.names: list[str] = []
+        self.arguments: tuple[Any, ...] = ()  # of the call that is being made
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
@@ -63,6 +70,7 @@ class FaultyOs:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self.names.append(name)
+            self.arguments = args
             if self.fault is None:
                 return real(*args, **kwargs)
             return self.fault(len(self.names) - 1, name, lambda: real(*args, **kwargs))
@@ -107,6 +115,31 @@ def backend(locks: Path, clock: HandClock) -> Iterator[LockDirBackend]:
     made.open(clock)
     yield made
     made.close()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that everybody may enter and write."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o777)
+    yield path
+    for folder in path.rglob("*"):
+        if folder.is_dir():
+            folder.chmod(0o755)
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[None]:
+    """Have no rights but those of everybody, which may not do to import anything."""
+    codecs.lookup("ascii")
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(NOBODY)
+    yield
+    if root:
+        os.seteuid(0)
+        importlib.invalidate_caches()
 
 
 def fail(number: int, code: int, *, times: int = 1) -> Fault:

@@ -20,6 +20,7 @@ from doctor_support import OnFilesystem, by_name, claim, looked, make, the_only_
 from leasecron.backends import sqlite_checks, sqlite_contents, sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_setup import Journal
+from leasecron.backends.turnstile import Turnstile
 from leasecron.doctor import look_at_sqlite as looking
 from leasecron.doctor.look_at_sqlite import look_at_sqlite
 from leasecron.model import Ending
@@ -72,6 +73,30 @@ def test_a_store_in_use_is_looked_at_through_its_turnstile(
 ) -> None:
     assert "bad" not in verdicts(looked(path)).values()
     assert store.claim([claim(1, "a")])[0].outcome == "won"
+
+
+def test_the_last_to_close_a_store_does_so_in_turn(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(path)
+    log = Path(f"{path}-wal")
+    seen: list[tuple[str, bool]] = []
+
+    class Watched(Turnstile):
+        def enter(self, wait: float) -> bool:
+            seen.append(("in turn", log.exists()))
+            return super().enter(wait)
+
+        def leave(self) -> None:
+            seen.append(("next", log.exists()))
+            super().leave()
+
+    monkeypatch.setattr(looking, "Turnstile", Watched)
+
+    looked(path)
+
+    # Closing brings the log into the database and removes it: what must not happen twice at once.
+    assert seen == [("in turn", True), ("next", False)]
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "overlay"])

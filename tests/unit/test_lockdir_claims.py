@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ from leasecron.backends.lockdir_clock import ProbeClock
 from leasecron.model import Declaration, from_seconds
 
 __all__ = ["backend", "clock", "locks", "system"]
+
+DAYS = 3 * 86_400
 
 GARBAGE = [
     b"",
@@ -74,6 +78,24 @@ def test_a_win_that_took_too_long_is_late_and_stays_claimed(
         assert claim(backend, 0, "a").outcome == "late"
     assert claim(backend, 0, "a").outcome == "late"
     assert claim(backend, 0, "b", max_late=1e6).outcome == "done"
+
+
+def test_a_win_of_a_day_that_was_pruned_meanwhile_is_done(
+    backend: LockDirBackend, locks: Path, system: FaultyOs
+) -> None:
+    claim(backend, 0, "a")
+    (folder,) = (locks / "jobs").iterdir()
+
+    def fault(_number: int, name: str, real: object) -> object:
+        assert callable(real)
+        if name == "link":
+            day = at(-DAYS).date()
+            (folder / f"pruned-{day.isoformat()}").touch()
+        return real()
+
+    with system.doing(fault):
+        assert claim(backend, -DAYS, "a", max_late=1e9).outcome == "done"
+        assert claim(backend, -DAYS + 86_400, "a", max_late=1e9).outcome == "won"
 
 
 def test_a_backup_is_told_that_there_is_nothing_to_take_over(
@@ -181,6 +203,27 @@ def test_a_probe_that_was_removed_is_made_again(tmp_path: Path) -> None:
     assert probe.read_ns() >= first
     assert [*tmp_path.iterdir()] == [path]
     probe.close()
+
+
+def test_a_probe_that_fails_is_opened_afresh(tmp_path: Path, system: FaultyOs) -> None:
+    probe = ProbeClock(str(tmp_path), 0o600)
+    first = probe.read_ns()
+    failing = True
+
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        nonlocal failing
+        failing = failing and name != "open"
+        if name == "utime" and failing:  # as of what was open before its server was started again
+            raise OSError(errno.EIO, "what was open is of no use any more")
+        return real()
+
+    with system.doing(fault):
+        with pytest.raises(OSError, match="no use"):
+            probe.read_ns()
+        assert not probe.is_held
+        assert probe.read_ns() >= first
+    probe.close()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_real_server_clock_decides(locks: Path) -> None:

@@ -210,6 +210,23 @@ def test_a_backup_of_what_a_failure_left_is_no_proof_when_the_link_fails_again(
     assert claim(backend, 0, "a").outcome == "done"
 
 
+def test_more_names_than_a_link_makes_are_no_proof(
+    backend: LockDirBackend, system: FaultyOs, locks: Path
+) -> None:
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        if name == "link":  # it is not made, and backups by hard links come by
+            (private,) = private_files(locks)
+            for number in range(2):
+                (locks / f"backup-{number}").hardlink_to(private)
+            raise OSError(errno.EIO, "it was not made")
+        return real()
+
+    with system.doing(fault), pytest.raises(BackendUnavailable):
+        claim(backend, 0, "a")
+    assert claim(backend, 0, "b").outcome == "won"
+    assert claim(backend, 0, "a").outcome == "done"
+
+
 def test_without_links_an_error_after_the_create_does_not_lose_the_slot(
     backend: LockDirBackend, system: FaultyOs
 ) -> None:

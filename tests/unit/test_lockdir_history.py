@@ -1,4 +1,4 @@
-"""The history of a lock directory: torn lines, full disks, rotation and merging."""
+"""The history of a lock directory: torn lines, full disks and rotation."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ import portalocker
 import pytest
 from contract.driver import at
 from contract.hand_clock import START, HandClock
-from lockdir_bench import FaultyOs, Killed, another, backend, claim, clock, kill, locks, system
+from lockdir_bench import (
+    Fault,
+    FaultyOs,
+    Killed,
+    another,
+    backend,
+    claim,
+    clock,
+    kill,
+    locks,
+    system,
+)
 
-from leasecron.backends import lockdir_history, lockdir_merging
+from leasecron.backends import lockdir_history
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.errors import BackendUnavailable
-from leasecron.model import Retention, RunResult, from_seconds
+from leasecron.model import RunResult, from_seconds
 
 __all__ = ["backend", "clock", "locks", "system"]
-
-ALL = Retention("job", 1e9, 100_000, 0.0)
-NONE = Retention("job", 1e9, 0, 0.0)
-MINUTES = 60.0
 
 
 def record(slot: float, *, job: str = "job", instance: str = "one", error: str = "") -> RunResult:
@@ -52,12 +59,6 @@ def slots(backend: LockDirBackend, job: str | None = None) -> list[int]:
 
 def files(locks: Path) -> list[Path]:
     return sorted((locks / "history").iterdir())
-
-
-def date_back(locks: Path, clock: HandClock) -> None:
-    """Have all files of the history changed when the hand clock says that it is."""
-    for path in files(locks):
-        os.utime(path, (clock.now, clock.now))
 
 
 def test_instances_and_kernels_have_files_of_their_own(
@@ -224,6 +225,25 @@ def test_a_file_that_is_put_aside_before_the_lock_is_opened_again(
     assert len(moved.read_bytes().splitlines()) == 1
 
 
+def test_a_record_that_went_into_a_file_without_a_name_is_written_again(
+    backend: LockDirBackend, locks: Path, system: FaultyOs
+) -> None:
+    backend.save_results([record(0)])
+    (path,) = files(locks)
+    kept = path.with_name(f"{path.stem}.1-0.jsonl")
+
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        if name == "write" and not kept.exists():  # it is merged by a host that sees no locks
+            kept.write_bytes(path.read_bytes())
+            path.unlink()
+        return real()
+
+    with system.doing(fault):
+        backend.save_results([record(1)])
+    assert kept.exists()
+    assert slots(backend) == [0, 1]
+
+
 def test_a_large_file_is_put_aside(
     backend: LockDirBackend, locks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,172 +262,6 @@ def test_the_records_of_one_job_are_told_from_those_of_others(backend: LockDirBa
     for slot, name in enumerate(names):
         assert slots(backend, name) == [slot]
     assert backend.torn_lines == 0
-
-
-# Merging
-
-
-def fill(backend: LockDirBackend, locks: Path, clock: HandClock, number: int) -> None:
-    """Make so many files with one record each, which were put aside a while ago."""
-    for slot in range(number):
-        backend.save_results([record(slot)])
-        path = next(path for path in files(locks) if path.name.count(".") == 1)
-        path.rename(path.with_name(f"{path.stem}.{round(clock.now * 1000) + slot}-0.jsonl"))
-    date_back(locks, clock)
-    clock.advance(11 * MINUTES)
-
-
-def test_many_files_become_one(backend: LockDirBackend, locks: Path, clock: HandClock) -> None:
-    fill(backend, locks, clock, 16)
-    assert backend.prune([ALL]) is False
-    assert len(files(locks)) == 1
-    assert slots(backend) == [*range(16)]
-
-
-def test_a_few_files_stay_as_they_are(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    fill(backend, locks, clock, 15)
-    before = files(locks)
-    backend.prune([ALL])
-    assert files(locks) == before
-
-
-def test_files_that_hold_little_to_keep_become_one_of_what_is_kept(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    fill(backend, locks, clock, 5)
-    backend.save_results([record(5)])
-    backend.prune([Retention("job", 1e9, 2, 0.0)])
-    assert slots(backend) == [3, 4, 5]  # two of what was put aside, and the file that is in use
-    assert len(files(locks)) == 2
-
-
-def test_records_that_are_young_are_kept(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    fill(backend, locks, clock, 5)
-    backend.prune([Retention("job", 1e9, 0, 11 * MINUTES - 1 - 3)])
-    assert slots(backend) == [3, 4]
-
-
-def test_nothing_is_left_of_what_nobody_keeps(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    fill(backend, locks, clock, 2)
-    backend.prune([NONE])
-    assert files(locks) == []
-
-
-def test_no_job_keeps_more_than_the_limit_and_others_keep_all(
-    backend: LockDirBackend, locks: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lockdir_merging, "MAX_RECORDS", 3)
-    fill(backend, locks, clock, 8)
-    clock.advance(-11 * MINUTES)
-    backend.save_results([record(slot, job="other") for slot in range(5)])
-    backend.prune([Retention("job", 1e9, 100, 1e9)])
-    clock.advance(22 * MINUTES)
-    backend.prune([Retention("job", 1e9, 100, 1e9)])
-    assert slots(backend, "job") == [5, 6, 7]
-    assert slots(backend, "other") == [*range(5)]
-
-
-def test_files_that_are_young_or_in_use_are_not_merged(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    fill(backend, locks, clock, 3)
-    young = files(locks)[0]
-    os.utime(young, (clock.now, clock.now))
-    backend.save_results([record(3)])
-    in_use = files(locks)[-1] if files(locks)[-1].name.count(".") == 1 else files(locks)[0]
-    backend.prune([NONE])
-    assert young in files(locks)
-    assert in_use in files(locks)
-    assert len(files(locks)) == 2
-
-
-def test_a_file_that_nobody_uses_for_a_day_is_put_aside_and_merged_later(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    backend.save_results([record(0)])
-    date_back(locks, clock)
-    clock.advance(25 * 60 * MINUTES)
-    backend.prune([NONE])
-    (aside,) = files(locks)
-    assert aside.name.count(".") == 2
-    assert slots(backend) == [0]
-
-    clock.advance(9 * MINUTES)
-    backend.prune([NONE])
-    assert slots(backend) == [0]
-    clock.advance(2 * MINUTES)
-    backend.prune([NONE])
-    assert files(locks) == []
-
-
-def test_the_history_is_looked_at_every_ten_minutes_at_most(
-    backend: LockDirBackend, locks: Path, clock: HandClock
-) -> None:
-    backend.prune([NONE])
-    clock.advance(-11 * MINUTES)
-    fill(backend, locks, clock, 2)
-    backend.prune([NONE])
-    assert slots(backend) == [0, 1]
-    clock.advance(11 * MINUTES)
-    backend.prune([NONE])
-    assert slots(backend) == []
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_merging_that_dies_at_any_call_loses_nothing(
-    backend: LockDirBackend, locks: Path, clock: HandClock, system: FaultyOs, *, after: bool
-) -> None:
-    for number in range(0, 400, 7):
-        fill(backend, locks, clock, 16)
-        dying = another(backend, clock)
-        with system.doing(kill(number, after=after)) as names, contextlib.suppress(Killed):
-            dying.prune([ALL])
-        assert slots(backend) == [*range(16)]
-        if len(names) <= number:
-            break
-        for path in files(locks):
-            path.unlink()
-    else:
-        raise AssertionError("more calls than were tried")
-
-
-def test_two_that_merge_at_once_lose_nothing(
-    backend: LockDirBackend, locks: Path, clock: HandClock, system: FaultyOs
-) -> None:
-    for number in range(0, 400, 7):
-        fill(backend, locks, clock, 16)
-        first, second = another(backend, clock), another(backend, clock)
-
-        def fault(
-            call: int,
-            _name: str,
-            real: Callable[[], object],
-            number: int = number,
-            second: LockDirBackend = second,
-        ) -> object:
-            if call == number:  # as where locks hold within one host only
-                system.fault = None
-                assert second._opened is not None
-                second._opened.pruning._merging.merge([ALL], round(clock.now * 1000))
-                system.fault = fault
-            return real()
-
-        with system.doing(fault) as names:
-            first.prune([ALL])
-        assert slots(backend) == [*range(16)]
-        first.close()
-        second.close()
-        for path in files(locks):
-            path.unlink()
-        if len(names) < number:
-            return
-    raise AssertionError("more calls than were tried")
 
 
 def test_a_reader_misses_nothing_that_is_renamed_under_its_eyes(
@@ -429,6 +283,39 @@ def test_a_reader_misses_nothing_that_is_renamed_under_its_eyes(
     with system.doing(fault):
         assert slots(backend) == [0, 1]
     assert listed
+
+
+def listing(system: FaultyOs, *answers: list[str]) -> Fault:
+    """Let the first listings of the history have these answers."""
+    left = [*answers]
+
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        if name == "listdir" and left and os.path.basename(system.arguments[0]) == "history":
+            return left.pop(0)
+        return real()
+
+    return fault
+
+
+def test_a_reader_looks_again_for_a_file_that_is_gone_though_it_is_listed(
+    backend: LockDirBackend, locks: Path, system: FaultyOs
+) -> None:
+    backend.save_results([record(0)])
+    (path,) = files(locks)
+    path.rename(path.with_name(f"{path.stem}.1-0.jsonl"))
+    # As a client lists it that believes for a while in what it has once seen of a folder.
+    with system.doing(listing(system, [path.name], [path.name])):
+        assert slots(backend) == [0]
+
+
+def test_a_reader_looks_again_for_a_file_that_was_not_listed(
+    backend: LockDirBackend, locks: Path, system: FaultyOs
+) -> None:
+    backend.save_results([record(0)])
+    backend.save_results([record(1, instance="two")])
+    # A file that is renamed while its folder is listed can be missed under both names.
+    with system.doing(listing(system, [files(locks)[0].name])):
+        assert slots(backend) == [0, 1]
 
 
 def test_claims_and_history_do_not_know_each_other(backend: LockDirBackend) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import stat
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,18 @@ import pytest
 from contract.driver import a_claim
 from contract.hand_clock import HandClock
 from contract.server_clock import lock_directory
-from lockdir_bench import FaultyOs, another, backend, claim, clock, locks, system
+from lockdir_bench import (
+    FaultyOs,
+    another,
+    as_nobody,
+    backend,
+    claim,
+    clock,
+    locks,
+    open_folder,
+    system,
+)
+from test_lockdir_history import record
 
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.errors import (
@@ -31,17 +42,20 @@ from leasecron.errors import (
 )
 from leasecron.model import Declaration, Retention, from_seconds
 
-__all__ = ["backend", "clock", "locks", "system"]
+__all__ = ["as_nobody", "backend", "clock", "locks", "open_folder", "system"]
 
-NOBODY = 65534
+
+def no_waiting(_seconds: float) -> None:
+    raise AssertionError("nobody waits for this")
 
 
 def refused(path: Path, kind: type[BackendError] = BackendError, *, create: bool = False) -> str:
-    """Open a directory that cannot be a store, and return what is said."""
-    began = time.monotonic()
-    with pytest.raises(BackendError) as caught:
-        LockDirBackend(path, create=create).open()
-    assert time.monotonic() - began < 1.0
+    """Open a directory that cannot be a store, which waits for nothing; return what is said."""
+    backend = LockDirBackend(path, create=create)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", no_waiting)
+        with pytest.raises(BackendError) as caught:
+            backend.open()
     assert type(caught.value) is kind
     assert str(path) in str(caught.value)
     return str(caught.value)
@@ -56,6 +70,14 @@ def everything(path: Path) -> list[str]:
 def test_a_wrong_path_is_refused_when_it_is_given(path: object) -> None:
     with pytest.raises(ConfigurationError):
         LockDirBackend(path)  # type: ignore[arg-type]
+
+
+def test_a_path_too_long_for_the_claims_in_it_is_refused_when_it_is_given() -> None:
+    fits = "/" + "d" * 3799
+    assert LockDirBackend(fits).path == fits
+    for path in (fits + "d", "/" + "ü" * 1900, "d" * 3800):
+        with pytest.raises(ConfigurationError, match="at most 3800"):
+            LockDirBackend(path)
 
 
 def test_a_path_is_made_absolute_when_it_is_given(
@@ -223,29 +245,6 @@ def test_two_that_make_it_at_once_agree_on_it(tmp_path: Path) -> None:
             opened.close()
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Return a folder that everybody may enter and write."""
-    path = Path(tempfile.mkdtemp())
-    path.chmod(0o777)
-    yield path
-    for folder in path.rglob("*"):
-        if folder.is_dir():
-            folder.chmod(0o755)
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-def as_nobody() -> Iterator[None]:
-    """Have no rights but those of everybody."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(NOBODY)
-    yield
-    if root:
-        os.seteuid(0)
-
-
 @pytest.mark.usefixtures("as_nobody")
 def test_a_directory_that_may_not_be_written_is_refused(open_folder: Path) -> None:
     locks = open_folder / "locks"
@@ -357,6 +356,47 @@ def test_a_win_does_not_count_where_the_directory_went_meanwhile(
         claim(backend, 0, "a")
     locks.with_name("marker").rename(locks / "leasecron.json")
     assert claim(backend, 0, "a").outcome == "won"
+
+
+def test_records_do_not_count_as_saved_where_the_directory_went_meanwhile(
+    backend: LockDirBackend, locks: Path, system: FaultyOs
+) -> None:
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        answer = real()
+        if name == "write":
+            (locks / "leasecron.json").rename(locks.with_name("marker"))
+        return answer
+
+    with system.doing(fault), pytest.raises(BackendUnavailable, match=r"no leasecron\.json"):
+        backend.save_results([record(0)])
+    locks.with_name("marker").rename(locks / "leasecron.json")
+    backend.save_results([record(0)])
+    assert len(backend.history()) == 1
+
+
+def test_an_opening_that_fails_leaves_nothing_open_and_no_probe(
+    locks: Path, system: FaultyOs
+) -> None:
+    backend = LockDirBackend(locks, create=True)
+    backend.open()
+    backend.close()
+    dated = 0
+
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        nonlocal dated
+        dated += name == "utime"
+        if name == "utime" and dated == 2:
+            raise OSError(errno.EIO, "not to be dated")
+        return real()
+
+    before = len(os.listdir("/dev/fd"))
+    with system.doing(fault), pytest.raises(BackendUnavailable):
+        backend.open()
+    assert dated == 2
+    assert len(os.listdir("/dev/fd")) == before
+    assert everything(locks / "clocks") == []
+    backend.open()
+    backend.close()
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["day", "job"])
