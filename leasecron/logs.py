@@ -48,6 +48,7 @@ class EventLog:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._faults: dict[tuple[str, str], tuple[float, int]] = {}
+        self._kinds: dict[tuple[str, type], float] = {}  # so that a flood hides no other kind
         self._told_of_flood = float("-inf")
 
     def __call__(self, event: Event) -> None:
@@ -125,8 +126,11 @@ class EventLog:
         if now - last < REPEAT_AFTER:
             self._faults[fault] = (last, repeats + 1)
             return
-        if fault not in self._faults and self._is_full(now):
+        kind = (event.operation, type(event.exception))
+        is_new = now - self._kinds.get(kind, float("-inf")) >= REPEAT_AFTER
+        if fault not in self._faults and self._is_full(now) and not is_new:
             return
+        self._kinds[kind] = now
         self._faults[fault] = (now, 0)
         logger.error(
             "%s failed job=%s slot=%s error=%r%s",

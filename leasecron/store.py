@@ -11,6 +11,7 @@ import contextlib
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from leasecron.backends.base import Backend, OneUnavailable
@@ -28,6 +29,7 @@ from leasecron.calls import (
 from leasecron.clock import Clock, Waker
 from leasecron.errors import BackendUnavailable, SchedulerStateError
 from leasecron.logger import logger
+from leasecron.model import Claim
 
 BATCH = 1000
 FIRST_DELAY = 0.05
@@ -35,6 +37,7 @@ LONGEST_DELAY = 1.0
 OPEN_WAIT = 5.0
 REPORT_AGAIN_AFTER = 5.0
 TOLD_OF_RETURN_AFTER = 5.0
+FAILURES_IN_A_ROW = 10
 _REST_WAIT = 10.0
 
 
@@ -237,15 +240,18 @@ class StoreQueue:
                 item.resume.get()
 
     def _drop_claims(self) -> list[Any]:
-        """Take back the claims, but for those that may have been won: they are made once more."""
+        """Take back the claims; the store is asked once more about those that it may have won."""
         delayed = [call for _, call in self._delayed if call.kind == "claim"]
         self._delayed = [entry for entry in self._delayed if entry[1].kind != "claim"]
         claims = [*self._pending["claim"], *delayed]
+        untried = [call.item for call in claims if not call.tries]
         self._pending["claim"] = deque(call for call in claims if call.tries)
         for call in self._pending["claim"]:
+            if isinstance(call.item, Claim):  # which wins nothing that is free
+                call.item = replace(call.item, mode="takeover")
             call.tries, call.give_up = 0, self._clock.monotonic()
             self._next_pass = 0.0  # at once: somebody waits for the end
-        return [call.item for call in claims if call not in self._pending["claim"]]
+        return untried
 
     def _pass(self) -> None:
         now = self._clock.monotonic()
@@ -303,11 +309,20 @@ class StoreQueue:
 
     def _attempt_singly(self, kind: Kind, batch: list[Call]) -> bool:
         pending = self._pending[kind]
+        failures = 0
         for place, call in enumerate(batch):
+            delayed = len(self._delayed)
             if not self._attempt(kind, [call]):
                 pending.remove(call)  # it was put back alone, before those that came before it
                 pending.extendleft(reversed(batch[place:]))
                 return False
+            failures = failures + 1 if len(self._delayed) > delayed else 0
+            if failures == FAILURES_IN_A_ROW:
+                # Such as a full disk: the others would hardly fare better, and cost as much.
+                soon = self._clock.monotonic() + FIRST_DELAY
+                self._delayed[:0] = [(soon, other) for other in batch[place + 1 :]]
+                break
+            self._receive(0.0)  # a fork waits at most for one transaction
         return True
 
     def _unavailable(self, kind: Kind, batch: list[Call], error: BackendUnavailable) -> None:

@@ -110,7 +110,10 @@ class ClaimOnlyBackend(Backend, Protocol):
         """What the scheduler chooses its runner by."""
 
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
-        """Answer each claim with ``won``, ``done``, ``late`` or ``early``."""
+        """Answer each claim with ``won``, ``done``, ``late`` or ``early``.
+
+        A claim in mode takeover wins nothing that is free: it asks whether its own token has won.
+        """
 
 
 class LeaseBackend(Backend, Protocol):

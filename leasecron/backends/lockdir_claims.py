@@ -131,11 +131,11 @@ class Claims:
         return seen
 
     def _decide(self, claim: Claim, slot: int, now: int) -> ClaimAnswer:
-        if claim.mode == "takeover":
-            return ClaimAnswer("done")
         if slot > now + EARLY:
             return ClaimAnswer("early", wait=(slot - now) / 1000)
         with passing(self._directory), lasting(self._directory.path):
+            if claim.mode == "takeover":
+                return self._ask(claim, slot)
             if _is_late(claim, now):
                 return self._decide_late(claim, slot, "late")
             try:
@@ -145,6 +145,14 @@ class Claims:
             except FileNotFoundError as error:
                 self._blame(claim.job, error)
                 raise
+
+    def _ask(self, claim: Claim, slot: int) -> ClaimAnswer:
+        """Say whether an earlier try of this very claim has won, and claim nothing."""
+        folder = os.path.join(self._folders.path_of(claim.job), day_of(slot))
+        found = look(os.path.join(folder, str(slot)), exists=False)
+        if found is not None and _said(found, "token") == claim.token:
+            return ClaimAnswer("won", attempt=1)
+        return ClaimAnswer("done", holder=None if found is None else _said(found, "instance"))
 
     def _decide_late(self, claim: Claim, slot: int, unclaimed: Outcome) -> ClaimAnswer:
         """Answer for a slot that is not to be won any more, also where nobody claimed it."""

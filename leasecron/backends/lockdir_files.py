@@ -46,8 +46,10 @@ class OnceFiles:
         (whose answer was lost), and UNREADABLE where another's cannot be read. An OSError means
         that nothing is known; the private file then stays, so that the next try can find out.
         """
+        if private in self._begun:  # without a link, which is refused for a name that is taken
+            return self._create_without_links(path, private, content)
         # A file that is seen is there, and saves a write. One that is not seen may be there.
-        if private not in self._begun and (found := look(path, exists=False)) is not None:
+        if (found := look(path, exists=False)) is not None:
             return found
         names = self._write_private(private, content)
         failure: OSError | None = None

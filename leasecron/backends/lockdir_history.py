@@ -36,7 +36,7 @@ ROTATE_AT = 1_000_000
 """Bytes after which a file is rotated for a new one."""
 
 LARGEST = 100_000_000
-"""Bytes of a file that is none of ours, which grow to a tenth of that at most."""
+"""Bytes of a file that is none of ours, which stay below half of that."""
 
 _ENDING = ".jsonl"
 _READS = 3
@@ -79,7 +79,7 @@ class History:
         found: dict[Order, RunResult] = {}
         oldest = 0
         # Only what is asked for is read in full: there may be hundreds of thousands.
-        for began, line in sorted(self._lines(job), reverse=True):
+        for began, line in sorted(self.lines(job), reverse=True):
             if len(found) >= limit and began < oldest:
                 break
             result = from_line(line)
@@ -90,7 +90,7 @@ class History:
                 oldest = began
         return [found[order] for order in sorted(found, reverse=True)[:limit]]
 
-    def _lines(self, job: str | None) -> list[tuple[int, bytes]]:
+    def lines(self, job: str | None = None) -> list[tuple[int, bytes]]:
         """Return the lines of all records, or of a job's, with when each run began."""
         lines: list[tuple[int, bytes]] = []
         for _ in range(_READS):

@@ -103,6 +103,14 @@ def reserve(path: str, mode: int) -> None:
 
 
 @again_if_stale
+def stamp(path: str, mode: int) -> None:
+    """Have the server date a file, which is made if it is not there."""
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, mode) as descriptor:
+        grant(descriptor, mode)
+        os.utime(descriptor)
+
+
+@again_if_stale
 def write_again(path: str, content: bytes, mode: int) -> None:
     """Write a file that this process has begun, from its start, and have it on the disk.
 

@@ -23,6 +23,7 @@ LOCKS = "locks"
 FOLDERS = (JOBS, HISTORY, CLOCKS, LOCKS)
 JOB_FILE = "job.json"
 PRUNE_LOCK = "prune.lock"
+MERGE_STAMP = "merge.stamp"
 MERGED = "merged"
 
 _HEAD = 48

@@ -9,6 +9,7 @@ more. The newest claim of a job stays for ever. Two processes that prune at once
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ class Pruning:
     def __init__(self, directory: Directory, server: ServerClock, history: History) -> None:
         self._directory = directory
         self._server = server
-        self._merging = Merging(directory, history, now_ms(server))
+        self._merging = Merging(directory, history)
         self._checked: dict[Retention, int] = {}
         self._swept: dict[str, int] = {}
 
@@ -142,8 +143,14 @@ class Pruning:
         mark = mark_of(day)
         if max(marks, default="") >= mark:
             return
-        with contextlib.suppress(FileExistsError):
+        try:
             io.write_new(os.path.join(folder, mark), b"", self._directory.modes.file)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            _turn_into(os.path.join(folder, mark), os.path.join(folder, day.isoformat()), error)
         io.sync_folder(folder)
         for name in marks:
             io.discard(os.path.join(folder, name))
@@ -173,6 +180,17 @@ def _empty(path: str, budget: _Budget, *, keep_newest: bool) -> bool:
     return all(
         budget.remove(os.path.join(path, name)) for name in [*filter(is_private, names), *claims]
     )
+
+
+def _turn_into(mark: str, path: str, error: OSError) -> None:
+    """Make a mark of one of the claims that it is about, where there is no room for another file.
+
+    Else a full disk could not be pruned.
+    """
+    claims = [name for name in io.some_names_in(path, 2) if as_slot(name) is not None]
+    if not claims:
+        raise error
+    io.move(os.path.join(path, claims[0]), mark)
 
 
 def _sweep(folder: str, now: int, budget: _Budget, *, every: bool = False) -> bool:

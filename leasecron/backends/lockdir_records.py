@@ -15,6 +15,7 @@ Order = tuple[int, int, str, int, str]
 _STATUSES = frozenset(get_args(Status))
 _TRIGGERS = frozenset(get_args(Trigger))
 _BEGAN = re.compile(rb'"started_at":(-?[0-9]{1,15}),')
+_JOB = re.compile(rb'"job":"(?:[^"\\]|\\.)*",')
 _SEPARATORS = (",", ":")
 
 
@@ -46,6 +47,12 @@ def began_at(line: bytes) -> int | None:
     """
     found = _BEGAN.search(line) if line.endswith(b"}") else None
     return None if found is None else int(found[1])
+
+
+def job_in(line: bytes) -> bytes | None:
+    """Return of a line what :func:`mentions` gives for its job, without reading the rest."""
+    found = _JOB.match(line, 1)
+    return None if found is None else found[0]
 
 
 def from_line(line: bytes) -> RunResult | None:

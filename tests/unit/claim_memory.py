@@ -58,6 +58,8 @@ class ClaimMemory:
     def _decide(self, claim: Claim) -> ClaimAnswer:
         late = (self._now() - claim.slot).total_seconds() > claim.max_late
         holder = self._claims.get((claim.job, claim.slot))
+        if claim.mode == "takeover" and (holder is None or holder.token != claim.token):
+            return ClaimAnswer("done")
         if holder is None and late:
             return ClaimAnswer("late")
         holder = self._claims.setdefault((claim.job, claim.slot), claim)

@@ -565,3 +565,19 @@ def test_a_claim_whose_answer_was_lost_is_found_out_at_a_stop(fleet: Fleet) -> N
     assert one.scheduler.stop(timeout=60)
     assert [event.reason for event in one.of("interrupted")] == ["stop"]
     assert statuses(fleet) == [(10.0, "interrupted")]
+
+
+def test_a_stop_after_an_outage_leaves_a_free_slot_to_the_others(fleet: Fleet) -> None:
+    one, two = fleet.instance("one"), fleet.instance("two")
+    one.every(3600, lambda: None, catch_up="1h")
+    one.store.cut("claim")
+    one.start()
+    fleet.until(12)
+    one.store.heal()
+    assert one.scheduler.stop(timeout=60)
+    assert one.of("interrupted") == []
+    two.every(3600, lambda: None, catch_up="1h")
+    two.start()
+    fleet.until(20)
+    assert two.told == ["start", "success"]
+    assert statuses(fleet) == [(0.0, "success")]

@@ -105,6 +105,15 @@ def test_a_backup_is_told_that_there_is_nothing_to_take_over(
     assert claim_files(locks) == []
 
 
+def test_a_claim_that_only_asks_is_told_whether_its_own_token_has_won(
+    backend: LockDirBackend, locks: Path
+) -> None:
+    claim(backend, 0, "a")
+    assert claim(backend, 0, "a", mode="takeover").outcome == "won"
+    assert claim(backend, 0, "b", mode="takeover").outcome == "done"
+    assert len(claim_files(locks)) == 1
+
+
 @pytest.mark.parametrize("content", GARBAGE)
 def test_whatever_is_in_a_claim_it_is_one(
     backend: LockDirBackend, locks: Path, clock: HandClock, content: bytes

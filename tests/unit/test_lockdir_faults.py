@@ -405,3 +405,24 @@ def test_backends_that_race_have_one_winner_for_every_slot(tmp_path: Path) -> No
     for opened in backends:
         opened.close()
     assert private_files(tmp_path / "locks") == []
+
+
+def test_without_links_the_next_try_goes_on_where_a_taken_name_refuses_a_link(
+    backend: LockDirBackend, system: FaultyOs
+) -> None:
+    failing = [True]
+
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        if name == "link":  # the kernel looks for the name first, and at the filesystem then
+            taken = bool(claim_files(Path(backend.path)))
+            raise OSError(errno.EEXIST if taken else errno.EPERM, "no link")
+        if name == "write" and failing and claim_files(Path(backend.path)):
+            failing.clear()
+            raise OSError(errno.EIO, "not written")
+        return real()
+
+    with system.doing(fault):
+        with pytest.raises(BackendUnavailable):
+            claim(backend, 0, "a")
+        assert claim(backend, 0, "b").outcome == "done"
+        assert claim(backend, 0, "a").outcome == "won"

@@ -61,7 +61,7 @@ def test_files_that_hold_little_to_keep_become_one_of_what_is_kept(
     fill(backend, locks, clock, 5)
     backend.save_results([record(5)])
     backend.prune([Retention("job", 1e9, 2, 0.0)])
-    assert slots(backend) == [3, 4, 5]  # two of what was put aside, and the file that is in use
+    assert slots(backend) == [4, 5]  # of the newest two, one is in the file that is in use
     assert len(files(locks)) == 2
 
 
@@ -113,6 +113,8 @@ def test_files_take_their_turn_when_there_are_more_than_are_read_at_once(
     for path in files(locks)[:6]:
         path.write_bytes(path.read_bytes().replace(b'"job":"job"', b'"job":"jab"'))
     date_back(locks, clock)
+    assert backend._opened is not None
+    backend._opened.pruning._merging._place = ""  # not at the file that the time of day says
     for _ in range(6):
         clock.advance(11 * MINUTES)
         backend.prune([NONE])
@@ -237,3 +239,30 @@ def test_two_that_merge_at_once_lose_nothing(
         if len(names) < number:
             return
     raise AssertionError("more calls than were tried")
+
+
+def test_the_newest_are_counted_over_the_whole_history_and_not_over_one_turn(
+    backend: LockDirBackend, locks: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(backend, locks, clock, 12)
+    monkeypatch.setattr(lockdir_merging, "MOST", 2 * files(locks)[0].stat().st_size)
+    for _ in range(8):
+        clock.advance(11 * MINUTES)
+        backend.prune([Retention("job", 1e9, 3, 0.0)])
+    kept = slots(backend)
+    assert kept[-3:] == [9, 10, 11]
+    assert len(kept) <= 4  # files of which half is kept stay as they are
+
+
+def test_instances_that_look_at_the_same_time_look_once(
+    backend: LockDirBackend, locks: Path, clock: HandClock
+) -> None:
+    fill(backend, locks, clock, 2)
+    stamp = locks / "locks" / "merge.stamp"
+    stamp.touch()
+    os.utime(stamp, (clock.wall() - 5, clock.wall() - 5))  # another instance has just looked
+    backend.prune([NONE])
+    assert len(files(locks)) == 2
+    clock.advance(11 * MINUTES)
+    backend.prune([NONE])
+    assert files(locks) == []

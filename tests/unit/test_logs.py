@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs_support import Fleet, at
 
-from leasecron import BackendError, StoreFailed
+from leasecron import BackendError, BackendUnavailable, StoreFailed
 from leasecron.logs import MOST_FAULTS, REPEAT_AFTER, EventLog
 from leasecron.model import Claim, ClaimAnswer
 from leasecron.testing import FakeClock
@@ -226,3 +226,27 @@ def test_more_kinds_of_faults_than_anybody_reads_are_one_line(
     clock.advance(REPEAT_AFTER + 1)
     fail(7)
     assert len(lines(log, "claim failed")) == MOST_FAULTS + 1
+
+
+def test_a_flood_of_one_kind_hides_no_other(log: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    write = EventLog(clock)
+
+    def fail(operation: str, exception: Exception) -> None:
+        write(
+            StoreFailed(
+                at=clock.now(),
+                job=None,
+                slot=None,
+                instance="one",
+                operation=operation,
+                exception=exception,
+            )
+        )
+
+    for number in range(150):
+        fail("claim", BackendError(f"fault {number}"))
+    fail("save_results", BackendError("no space"))
+    fail("claim", BackendUnavailable("the directory is gone"))
+    assert len(lines(log, "no space")) == 1
+    assert len(lines(log, "the directory is gone")) == 1

@@ -10,7 +10,7 @@ from store_bench import StoreBench, did
 from leasecron.backends.base import OneUnavailable
 from leasecron.calls import ORDER
 from leasecron.errors import BackendUnavailable
-from leasecron.store import BATCH
+from leasecron.store import BATCH, FAILURES_IN_A_ROW
 
 
 def test_a_pass_takes_heartbeats_then_ends_then_claims_then_the_rest(opened: StoreBench) -> None:
@@ -188,3 +188,19 @@ def test_a_reply_that_raises_costs_nobody_else_an_answer(
     opened.clock.settle()
     assert opened.replies == [*did("a", "b"), ("r", None)]
     assert "LookupError" in caplog.text
+
+
+def test_many_items_that_fail_alike_do_not_each_cost_a_call_at_once(opened: StoreBench) -> None:
+    def full(_items: list[Any]) -> list[Any]:
+        raise OneUnavailable("no space left")
+
+    opened.backend.answers["save_results"] = full
+    opened.submit("save_results", *range(500))
+    opened.submit("claim", "a")
+    opened.clock.settle()
+    assert len(opened.work()) <= 2 + FAILURES_IN_A_ROW
+    assert ("a", ("did", "a")) in opened.replies
+    opened.clock.advance(5)
+    del opened.backend.answers["save_results"]
+    opened.clock.advance(5)
+    assert sorted(item for item, _ in opened.replies if item != "a") == [*range(500)]
