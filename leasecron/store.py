@@ -63,6 +63,7 @@ class StoreQueue:
         self._reported: dict[str, float] = {}
         self._failing: set[str] = set()
         self._delay = 0.0
+        self._put_off = 0.0  # the delay of items that were not asked for, since others failed
         self._next_pass = 0.0
         self._outage: BackendUnavailable | None = None
         self._outage_since = 0.0
@@ -301,7 +302,7 @@ class StoreQueue:
             self._failed(batch[0], error, asked_at)
             return True
         self._tell_of_return(asked_at)
-        self._delay, self._outage = 0.0, None
+        self._delay, self._put_off, self._outage = 0.0, 0.0, None
         self._failing.discard(batch[0].name)
         for call, answer in zip(batch, answers, strict=True):
             call.answer(answer, asked_at)
@@ -319,8 +320,9 @@ class StoreQueue:
             failures = failures + 1 if len(self._delayed) > delayed else 0
             if failures == FAILURES_IN_A_ROW:
                 # Such as a full disk: the others would hardly fare better, and cost as much.
-                soon = self._clock.monotonic() + FIRST_DELAY
-                self._delayed[:0] = [(soon, other) for other in batch[place + 1 :]]
+                self._put_off = min(LONGEST_DELAY, max(FIRST_DELAY, self._put_off * 2))
+                later = self._clock.monotonic() + self._put_off
+                self._delayed[:0] = [(later, other) for other in batch[place + 1 :]]
                 break
             self._receive(0.0)  # a fork waits at most for one transaction
         return True
