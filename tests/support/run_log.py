@@ -37,7 +37,9 @@ class RunLog:
     def lines(self, job: str | None = None) -> list[Line]:
         """Return what was written so far, of one job or of all."""
         found = []
-        for text in self.path.read_text().splitlines():
+        # A line that is being written may be seen in part; it is the last one.
+        whole = self.path.read_text().rpartition("\n")[0]
+        for text in whole.splitlines():
             name, slot, attempt, pid, wall, monotonic = text.split()
             line = Line(name, int(slot), int(attempt), int(pid), float(wall), float(monotonic))
             if job in (None, name):
