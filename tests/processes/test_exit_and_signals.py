@@ -51,7 +51,8 @@ def check_exit(instance: Instance, code: int = 0, errors: str = "") -> None:
 def test_a_script_that_ends_without_stop_ends_quietly(instances: Instances) -> None:
     check_exit(instances.spawn(script()))
     assert instances.log.lines("tick") != []
-    assert all(run["state"] == "success" for run in instances.store.runs("tick"))
+    # A claim that was on its way at the end is given back. Nothing is left to its lease.
+    assert {run["state"] for run in instances.store.runs("tick")} <= {"success", "released"}
 
 
 def test_a_run_that_heeds_its_signal_is_released_at_exit(instances: Instances) -> None:
