@@ -102,6 +102,7 @@ class Lifecycle:
 
     def start(self) -> None:
         """Start an engine, unless one runs."""
+        forks.refuse_greenlets()
         self._refuse_inherited()
         mine = False
         try:
@@ -224,12 +225,16 @@ class Lifecycle:
         """In a forked child: nothing runs here, and nothing of the parent's is touched."""
         engine = self._engine
         ran = engine is not None and engine.started and not (engine.stop_asked or engine.closed)
-        self._engine = None
-        self._queues = set()
-        self._starting = threading.Lock()
+        self.forget_threads()
         self._backend.forget()
         self._bus.forget_parent()
         return self._after_fork if ran else _nothing
+
+    def forget_threads(self) -> None:
+        """Take all threads for gone, as they are in a forked child and after a simulated crash."""
+        self._engine = None
+        self._queues = set()
+        self._starting = threading.Lock()
 
     def stop_firing(self) -> None:
         """Begin no new run."""

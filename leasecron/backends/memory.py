@@ -241,12 +241,15 @@ def _kept(result: RunResult) -> RunResult:
 def _prunable_rows(retention: Retention, tables: _Tables, moment: Moment) -> list[RunRow]:
     rows = tables.runs[retention.job]
     newest = max(rows, default=0)
-    found = [row for row in rows.values() if prunable(row, newest, retention.runs, moment)]
+    old = [row for slot, row in rows.items() if slot + retention.runs * 1000 < moment.wall]
+    found = [row for row in old if prunable(row, newest, retention.runs, moment)]
     return sorted(found, key=lambda row: row.slot)
 
 
 def _prunable_fences(retention: Retention, tables: _Tables, moment: Moment) -> list[int]:
     results = tables.results[retention.job]
+    if len(results) <= retention.records:
+        return []
     fences = sorted(results, reverse=True)
     oldest = moment.wall - retention.age * 1000
     old = [f for f in fences[retention.records :] if to_ms(results[f].ended_at) < oldest]

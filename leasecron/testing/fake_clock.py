@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from leasecron.clock import Waker
+from leasecron.testing.process_clock import ProcessClock
 from leasecron.testing.seats import NEVER
 from leasecron.testing.turns import Turns
 
@@ -80,6 +81,10 @@ class FakeClock:
     def start_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
         """Start a daemon thread, which begins when the caller next waits in the clock."""
         return self._turns.start(target, name)
+
+    def process(self) -> ProcessClock:
+        """Return the clock of a new simulated process on this machine."""
+        return ProcessClock(self, self._turns)
 
     def advance(self, seconds: float | timedelta) -> None:
         """Let ``seconds`` pass, from deadline to deadline, and all that is due come to rest.

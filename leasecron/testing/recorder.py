@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 
-from leasecron.clock import SystemClock, Waker
+from leasecron.clock import Clock, SystemClock, Waker
 from leasecron.events import Event
-from leasecron.scheduler import Scheduler
 
 E = TypeVar("E", bound=Event)
+
+
+class Source(Protocol):
+    """Where events come from: a scheduler, or a simulated cluster of them."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock to wait by."""
+
+    def on(self, event: Literal["*"], listener: Callable[[Any], object]) -> Callable[[], None]:
+        """Call ``listener`` for every event; the answer ends that."""
 
 
 class EventRecorder:
     """A listener that keeps every event in ``events``, in order.
 
-    ``EventRecorder(scheduler)`` listens to all events of a scheduler and waits by its clock, so
-    with a :class:`FakeClock` simulated time flows while it waits. Without a scheduler it is a
-    listener to be given to ``scheduler.on("*", recorder)``, and waits in real time.
+    ``EventRecorder(scheduler)`` listens to all events of a scheduler, or of a :class:`Cluster`, and
+    waits by its clock, so with a :class:`FakeClock` simulated time flows while it waits. Without
+    one it is a listener to be given to ``scheduler.on("*", recorder)``, and waits in real time.
     """
 
-    def __init__(self, scheduler: Scheduler | None = None) -> None:
+    def __init__(self, scheduler: Source | None = None) -> None:
         self.events: list[Event] = []
         self._clock = SystemClock() if scheduler is None else scheduler.clock
         self._waiting: list[Waker] = []

@@ -14,6 +14,24 @@ PATIENCE = 40  # looks at one and the same stack after which a thread is away
 LONG_PATIENCE = 400  # the same for one that computes or waits for the disk, so will soon move
 
 
+class ProcessEnded(BaseException):
+    """Raised in the threads of a killed process when they are let go, long after it mattered."""
+
+
+class Process:
+    """Threads that stop and end together; ``runs_from`` is when they may go on, in microseconds.
+
+    ``dead`` are the seats of a killed one, which nobody needs to look at.
+    """
+
+    __slots__ = ("dead", "ended", "runs_from")
+
+    def __init__(self) -> None:
+        self.runs_from = 0
+        self.ended = False
+        self.dead: list[Seat] = []
+
+
 class Seat:
     """One thread's place: what it waits for, and how it was last seen to stand."""
 
@@ -23,6 +41,7 @@ class Seat:
         "gate",
         "items",
         "limit",
+        "process",
         "pulse",
         "restless",
         "samples",
@@ -32,8 +51,9 @@ class Seat:
         "waiting",
     )
 
-    def __init__(self, thread: threading.Thread, *, service: bool) -> None:
+    def __init__(self, thread: threading.Thread, process: Process, *, service: bool) -> None:
         self.thread = thread
+        self.process = process
         self.service = service
         self.gate = threading.Lock()
         self.gate.acquire()
@@ -51,6 +71,16 @@ class Seat:
         """Block until the turn is given; a service thread has nothing to look after meanwhile."""
         self.gate.acquire()
         self.begun = True
+        self.check_process()
+
+    def check_process(self) -> None:
+        """Raise :class:`ProcessEnded` where there is nothing left to be done."""
+        if self.process.ended:
+            raise ProcessEnded
+
+    def due(self) -> int:
+        """Return when the thread may have its next turn, in microseconds."""
+        return max(self.process.runs_from, 0 if self.items else self.deadline)
 
     def stands_still(self) -> bool:
         """Take one look; True when the thread has stood at one place for long enough."""

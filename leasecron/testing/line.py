@@ -1,0 +1,67 @@
+"""The way of one simulated process to its store: it can be cut, be slow, and lose answers."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from leasecron.backends.base import Backend
+from leasecron.clock import Clock
+from leasecron.errors import BackendUnavailable
+
+T = TypeVar("T")
+
+_ASKED = {"claim", "heartbeat", "finish", "release", "unfinished", "declare", "prune"}
+_ASKED |= {"save_results", "history"}
+
+
+class Line:
+    """A backend as one process sees it.
+
+    Half of a call's ``delay`` (in seconds) passes before the store hears of it, and half before its
+    answer is back. While the line is ``cut`` calls fail: those that have reached the store by then
+    are done all the same, and only their answer is lost.
+    """
+
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self.cut = False
+        self.delay = 0.0
+        self._backend = backend
+        self._clock = clock
+        self._opened = 0
+
+    def open(self, clock: Clock | None = None) -> None:
+        """Open the store by way of this line."""
+        self._ask(self._backend.open, clock)
+        self._opened += 1
+
+    def close(self) -> None:
+        """Undo one ``open``."""
+        if self._opened:
+            self._opened -= 1
+            self._backend.close()
+
+    def break_off(self) -> None:
+        """Close what is open, as the kernel does for a process that was killed."""
+        while self._opened:
+            self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._backend, name)
+        return partial(self._ask, found) if name in _ASKED else found
+
+    def _ask(self, call: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        self._travel()
+        answer = call(*arguments, **options)
+        self._travel()
+        return answer
+
+    def _travel(self) -> None:
+        if self.delay:
+            with contextlib.suppress(queue.Empty):
+                self._clock.waker().get(self.delay / 2)
+        if self.cut:
+            raise BackendUnavailable(f"{self._backend.description} cannot be reached (simulated)")

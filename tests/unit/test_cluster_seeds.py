@@ -1,0 +1,128 @@
+"""Simulated clusters in trouble: whatever the seed, no promise is broken.
+
+A failure names its seed, and ``a_while(seed, store)`` or ``a_week(seed, store)`` replays it step by
+step.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from leasecron import JobOptions, RunContext, Scheduler
+from leasecron.backends.lockdir import LockDirBackend
+from leasecron.testing import Cluster
+
+WEEK = 7 * 86_400
+LEASE = JobOptions(lease=8, heartbeat=2)
+
+Store = Callable[[Path, int], object]
+
+
+def memory(_folder: Path, _seed: int) -> object:
+    return "memory://"
+
+
+def sqlite(folder: Path, seed: int) -> object:
+    return f"sqlite:///{folder}/{seed}.db?durability=normal"
+
+
+def lock_directory(folder: Path, seed: int) -> object:
+    return LockDirBackend(folder / str(seed), create=True)
+
+
+def a_while(seed: int, store: object) -> Cluster:
+    """Short leases, handlers of any length, and something going wrong every 20 seconds."""
+    chance = random.Random(f"a while {seed}")
+    defaults = JobOptions() if isinstance(store, LockDirBackend) else LEASE
+    places = chance.choice([1, 2, 50])
+    cluster = Cluster(3, store, seed, defaults=defaults, max_running=places)
+
+    def work(ctx: RunContext) -> None:
+        length = chance.choice([0, 0, 1, 5, 12, 40])
+        if chance.random() < 0.2:
+            with suppress(queue.Empty):  # deaf to its signal
+                cluster.clock.waker().get(length)
+        else:
+            ctx.sleep(length)
+        if chance.random() < 0.1:
+            raise ValueError("by chance")
+
+    def setup(scheduler: Scheduler) -> None:
+        scheduler.every("skip", "30s", work)
+        scheduler.every("allow", "45s", work, overlap="allow")
+        scheduler.every("timeout", "1m", work, timeout=7)
+        scheduler.cron("minute", "* * * * *", work, max_late=20)
+
+    cluster.setup(setup)
+    with cluster:
+        cluster.trouble(1200, every=20, longest=60)
+        cluster.advance(200)
+        cluster.check()
+    return cluster
+
+
+def a_week(seed: int, store: object) -> Cluster:
+    """Two jobs with default options, and something going wrong every two hours."""
+    cluster = Cluster(3, store, seed)
+    cluster.every("ten minutes", "10m", lambda ctx: ctx.sleep(5))
+    cluster.every("hour", "1h", lambda ctx: ctx.sleep(5))
+    with cluster:
+        cluster.trouble(WEEK, every=7200)
+        cluster.check()
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Keep the log of a failed seed to what matters."""
+    caplog.set_level(logging.CRITICAL, "leasecron")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_promise_is_broken_in_twenty_minutes_of_trouble(seed: int) -> None:
+    cluster = a_while(seed, "memory://")
+    assert len({a.slot for a in cluster.attempts}) > 15
+
+
+@pytest.mark.parametrize("store", [sqlite, lock_directory])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_promise_is_broken_on_disk(seed: int, store: Store, tmp_path: Path) -> None:
+    a_while(seed, store(tmp_path, seed))
+
+
+def test_a_week_of_trouble_takes_seconds() -> None:
+    cluster = a_week(1, "memory://")
+    slots = {(a.job, a.slot) for a in cluster.attempts}
+    assert len(slots) > 0.95 * WEEK * (1 / 600 + 1 / 3600)
+    assert max(a.attempt for a in cluster.attempts) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("hundred", range(10))
+def test_no_promise_is_broken_in_a_thousand_seeds(hundred: int) -> None:
+    for seed in range(1000 + 100 * hundred, 1100 + 100 * hundred):
+        a_while(seed, "memory://")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", [sqlite, lock_directory])
+def test_no_promise_is_broken_on_disk_in_a_hundred_seeds(store: Store, tmp_path: Path) -> None:
+    for seed in range(2000, 2100):
+        a_while(seed, store(tmp_path, seed))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", [memory, sqlite, lock_directory])
+def test_no_promise_is_broken_in_weeks_of_trouble(store: Store, tmp_path: Path) -> None:
+    for seed in range(3000, 3005):
+        a_week(seed, store(tmp_path, seed))
