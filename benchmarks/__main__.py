@@ -1,4 +1,4 @@
-"""Claims and whole runs per second, beside plain sqlite3 in the same run.
+"""Claims and whole runs per second, beside plain sqlite3 in the same run; and the import.
 
     python -m benchmarks
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,6 +27,8 @@ ROUNDS = 5
 CLAIMS = 5_000
 BATCH = 1_000
 JOBS = 5_000
+STANDARD = "contextvars, dataclasses, inspect, json, logging, queue, sqlite3, typing, zoneinfo"
+"""The parts of the standard library that the package needs."""
 
 
 def raw_claims(folder: Path) -> float:
@@ -91,6 +95,14 @@ def whole_runs(folder: Path) -> float:
     return JOBS / elapsed
 
 
+def imports(modules: str) -> float:
+    """Return the imports per second of processor time that a new interpreter would make."""
+    code = f"import time; began = time.process_time(); import {modules};"
+    code += " print(time.process_time() - began)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return 1 / float(done.stdout)
+
+
 def _nothing() -> None:
     """An empty handler."""
 
@@ -114,6 +126,9 @@ def main() -> None:
     claims = measure(f"SqliteBackend.claim, batches of {BATCH}", backend_claims)
     runs = measure(f"whole runs, {JOBS} due at one slot", whole_runs)
     print(f"claims: {claims / raw:.0%} of plain sqlite3; whole runs: {runs / raw:.0%}")
+    standard = measure("import of what the package needs", lambda _: imports(STANDARD))
+    package = measure("import of the package", lambda _: imports("leasecron"))
+    print(f"import: {standard / package:.1f} times as long as what it needs")
     print(f"took {(datetime.now(UTC) - began) / timedelta(seconds=1):.0f} s")
 
 

@@ -27,8 +27,8 @@ from leasecron.workers import Workers
 PRUNE_JOBS = 500
 """Jobs that one call prunes, so that none is long."""
 
-PRUNE_EVERY = 60.0
-"""Seconds between two prunings of all jobs."""
+PRUNE_EVERY = 600.0
+"""Seconds between two prunings of all jobs; nothing is kept for less than a day."""
 
 _RUNNERS: dict[str, type[Runner]] = {"lease": LeaseRunner, "claim-only": ClaimOnlyRunner}
 

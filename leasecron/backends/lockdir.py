@@ -70,7 +70,7 @@ class LockDirBackend:
         self._pid = os.getpid()
         self._opened: _Opened | None = None
         self._warnings: tuple[str, ...] = ()
-        self._make_server_clock: Callable[[str, int], ServerClock] = ProbeClock
+        self.make_server_clock: Callable[[str, int], ServerClock] = ProbeClock
 
     @property
     def description(self) -> str:
@@ -151,7 +151,7 @@ class LockDirBackend:
 
     def _open(self, clock: Clock) -> _Opened:
         directory = find_directory(self.path, create=self._create, now=round(clock.wall() * 1000))
-        server = self._make_server_clock(os.path.join(self.path, CLOCKS), directory.modes.file)
+        server = self.make_server_clock(os.path.join(self.path, CLOCKS), directory.modes.file)
         try:
             opened = _Opened(directory, server, clock)
             bad = [check.reason for check in opened.checks() if check.verdict != "good"]

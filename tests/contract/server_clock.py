@@ -30,5 +30,5 @@ class HandServerClock:
 def lock_directory(path: Path, clock: HandClock, *, create: bool = True) -> LockDirBackend:
     """Return a lock directory whose server's clock is the given one."""
     backend = LockDirBackend(path, create=create)
-    backend._make_server_clock = lambda _folder, _mode: HandServerClock(clock)
+    backend.make_server_clock = lambda _folder, _mode: HandServerClock(clock)
     return backend

@@ -195,12 +195,12 @@ def test_a_thread_that_the_kernel_calls_busy_is_given_longer(
     state: str, patience: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seats, "pulse_of", lambda thread: (state, "1", "1"))
-    seat = seats.Seat(threading.current_thread(), service=False)
+    seat = seats.Seat(threading.current_thread(), seats.Process(), service=False)
     assert looks_until_away(seat) == 1 + patience  # the first look has none to be compared with
 
 
 def test_a_thread_that_has_not_woken_up_to_its_turn_is_never_away() -> None:
-    seat = seats.Seat(threading.current_thread(), service=True)
+    seat = seats.Seat(threading.current_thread(), seats.Process(), service=True)
     assert not any(seat.stands_still() for _ in range(2 * seats.LONG_PATIENCE))
 
 
@@ -223,7 +223,7 @@ def test_a_pulse_that_never_rests_counts_less_than_the_stack(
     thread = threading.Thread(target=stand_at_two_places)
     thread.start()
     wait_until(comes_to_rest)
-    seat = seats.Seat(thread, service=False)
+    seat = seats.Seat(thread, seats.Process(), service=False)
     looks_until_away(seat)
     assert not seat.stirs()
     first.set()

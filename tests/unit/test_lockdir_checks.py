@@ -74,7 +74,7 @@ def test_a_host_whose_clock_differs_from_the_servers_is_warned_of(
     server = HandServerClock(clock)
     server.ahead = ahead
     backend = LockDirBackend(locks, create=True)
-    backend._make_server_clock = lambda _folder, _mode: server
+    backend.make_server_clock = lambda _folder, _mode: server
     backend.open(clock)
     found = check(backend, "clock")
     assert found.verdict == verdict
@@ -93,7 +93,7 @@ class WholeSeconds(HandServerClock):
 def test_a_server_that_keeps_whole_seconds_is_warned_of(locks: Path, clock: HandClock) -> None:
     clock.step(0.7)
     backend = LockDirBackend(locks, create=True)
-    backend._make_server_clock = lambda _folder, _mode: WholeSeconds(clock)
+    backend.make_server_clock = lambda _folder, _mode: WholeSeconds(clock)
     backend.open(clock)
     assert check(backend, "resolution").verdict == "warning"
     assert check(backend, "clock").verdict == "good"

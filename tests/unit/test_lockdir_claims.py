@@ -55,7 +55,7 @@ def test_a_slot_that_is_ahead_of_the_server_is_early_and_decides_nothing(
 def test_a_host_whose_clock_is_ahead_is_early_and_one_behind_is_late(locks: Path) -> None:
     clock, server = HandClock(), HandServerClock(HandClock())
     backend = LockDirBackend(locks, create=True)
-    backend._make_server_clock = lambda _folder, _mode: server
+    backend.make_server_clock = lambda _folder, _mode: server
     backend.open(clock)
     clock.step(3600)
     assert claim(backend, 3600, "a").wait == 3600.0

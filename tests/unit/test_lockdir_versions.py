@@ -43,7 +43,7 @@ class Application:
     def instance(self) -> Iterator[Scheduler]:
         """Have an instance whose job is yet to be declared."""
         backend = LockDirBackend(self._locks, create=True)
-        backend._make_server_clock = lambda _folder, _mode: ServerClock(self.clock)
+        backend.make_server_clock = lambda _folder, _mode: ServerClock(self.clock)
         scheduler = Scheduler(backend, clock=self.clock)
         yield scheduler
         scheduler.stop()

@@ -353,7 +353,7 @@ def test_pruning_goes_on_after_a_start_that_took_a_stop_over(fleet: Fleet) -> No
     fleet.until(700)
     one.start()
     before = len(one.store.of("prune"))
-    fleet.until(1000)
+    fleet.until(3200)
     assert len(one.store.of("prune")) >= before + 4
     assert [item.job for call in one.store.of("prune")[-1:] for item in call.items] == ["sync"]
 
