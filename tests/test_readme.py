@@ -50,8 +50,9 @@ def started(snippet: Snippet, folder: Path) -> "subprocess.Popen[str]":
         code += "\npost_fork(None, None)\n"  # a hook that nobody calls would prove nothing
     script = folder / (snippet.file or "snippet.py")
     script.write_text(code)
+    is_test = script.name.startswith("test_")
     return subprocess.Popen(
-        [sys.executable, script.name],
+        [sys.executable, *(["-m", "pytest", "-q"] if is_test else []), script.name],
         cwd=folder,
         env=clean_environment(),
         stdin=subprocess.DEVNULL,
@@ -96,9 +97,10 @@ def test_the_page_has_the_snippets_that_it_promises() -> None:
         "gunicorn.conf.py",
         "jobs.py",
         "wsgi.py",
+        "test_billing.py",
     ]
     assert len(SCRIPTS) == 2
-    assert "run_once(" in SNIPPETS[-1].code
+    assert "run_once(" in SNIPPETS[-2].code
 
 
 def test_the_commands_for_a_lock_directory_work_in_their_order(tmp_path: Path) -> None:

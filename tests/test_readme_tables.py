@@ -15,7 +15,7 @@ import leasecron
 from leasecron import AbortSignal, Event, JobOptions, RunResult, Scheduler, StoreFailed
 from leasecron.events import EVENT_NAMES
 from leasecron.model import Reason, SkipReason, Status, Trigger
-from leasecron.testing import make_context
+from leasecron.testing import Cluster, make_context
 
 OPTIONS = JobOptions()
 HOUR = 3600.0
@@ -129,3 +129,8 @@ def test_the_tables_of_the_store_have_the_columns_that_readers_are_told(
     told = re.search(rf"`{name}\(([\w, ]+)\)`", TEXT)
     assert told is not None
     assert sorted(told.group(1).split(", ")) == sorted(columns)
+
+
+def test_the_table_of_a_cluster_has_all_that_it_has() -> None:
+    said = [name for what, _ in table("| `cluster.` |") for name in names(what)]
+    assert {"setup"} | {*said} == public(Cluster(1)) - {"start", "close"}
