@@ -141,6 +141,7 @@ class Lifecycle:
         """
         engine = self.engine
         if engine is None:
+            self._forget_ended_queues()  # of a start() that failed, and of what was only asked
             return True
         started = engine.started
         engine.stop(waker)

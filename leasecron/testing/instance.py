@@ -96,8 +96,7 @@ class Instance:
 
         The clock of its host and its way to the store stay as they are.
         """
-        if not (self.process.killed or self.stop(GRACE)):
-            self.crash()
+        self._end_life()
         skew, cut, delay = self.process.skew, self.line.cut, self.line.delay
         self._lives += 1
         self.process, self.line, self.scheduler = self._new_life()
@@ -134,13 +133,16 @@ class Instance:
 
     def end(self) -> None:
         """Stop what runs, and let the threads of killed processes end."""
-        if not self.process.killed:
-            self.cut(cut=False)
-            self.slow(0.0)
-            if not self.stop(GRACE):
-                self.crash()
+        self.cut(cut=False)
+        self.slow(0.0)
+        self._end_life()
         for process in self._dead:
             process.end()
+
+    def _end_life(self) -> None:
+        if not (self.process.killed or self.stop(GRACE)):
+            self.crash()
+        self.scheduler.vanish()  # whatever a start() that failed has left
 
     def _new_life(self) -> tuple[ProcessClock, Line, ObservedScheduler]:
         process = self._clock.process()

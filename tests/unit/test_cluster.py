@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import queue
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -348,3 +350,18 @@ def test_a_wrong_number_of_instances_is_refused() -> None:
     for wrong in (0, True, "3", None):
         with pytest.raises(ConfigurationError, match=r"instances is .*; right is an int from 1"):
             Cluster(wrong)  # type: ignore[arg-type]
+
+
+def test_nothing_keeps_a_cluster_alive_that_is_closed() -> None:
+    cluster = Cluster(2, "memory://")
+    cluster.every("sync", "1s", lambda: None)
+    with cluster:
+        cluster.crash(0)
+        cluster.partition(0)
+        with pytest.raises(BackendUnavailable):
+            cluster.restart(0)
+        cluster.advance(10)
+    gone = weakref.ref(cluster)
+    del cluster
+    gc.collect()
+    assert gone() is None
