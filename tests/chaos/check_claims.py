@@ -1,0 +1,108 @@
+"""No attempt without a won claim, none of a run that has ended, and none while none can be won."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from chaos.jobs import BY_NAME
+from chaos.kept import Kept, Record
+from chaos.story import Attempt, Run, Story
+from chaos.violation import Violation, violation
+
+_NOTICED = {"lock": 0.5, "away": 2.0}
+"""Seconds after which no claim is won any more, and one that was won before has led to a run."""
+
+_EARLY = 1.1
+"""Seconds that a run may begin before its slot by the true time, where the store has a clock."""
+
+
+def without_a_claim(story: Story, kept: Kept) -> Iterator[Violation]:
+    """Find attempts that the store does not know of."""
+    recorded = {(record.run, record.fence): record for record in kept.records}
+    for attempt in story.attempts:
+        claim = kept.claims.get(attempt.run)
+        if claim is None:
+            yield violation("an attempt of a run that nobody has claimed", attempt)
+        elif not story.leases:
+            if (claim.token, claim.instance) != (attempt.token, attempt.instance):
+                yield violation("an attempt of a run that another one has claimed", attempt, claim)
+        elif claim.fence == attempt.fence:
+            theirs = claim.state in ("abandoned", "replaced")  # such a run has a token of its own
+            if claim.attempt != attempt.attempt or not (theirs or claim.token == attempt.token):
+                yield violation("an attempt that is not the one claimed", attempt, claim)
+        elif (attempt.run, attempt.fence) in recorded:
+            record = recorded[attempt.run, attempt.fence]
+            if (record.attempt, record.instance) != (attempt.attempt, attempt.instance):
+                yield violation("an attempt that is not the one recorded", attempt, record)
+        elif claim.attempt <= attempt.attempt or not _died(story, attempt):
+            # One that was given back is in no row any more, and its record was to come next.
+            yield violation("an attempt of which the store knows nothing", attempt, claim)
+
+
+def won_again(story: Story, kept: Kept) -> Iterator[Violation]:
+    """Find runs with two attempts of one number, and such as went on after their end."""
+    attempts: defaultdict[Run, list[Attempt]] = defaultdict(list)
+    for attempt in story.attempts:
+        attempts[attempt.run].append(attempt)
+    ends: defaultdict[Run, list[Record]] = defaultdict(list)
+    for record in kept.records:
+        if record.status in ("success", "failed"):
+            ends[record.run].append(record)
+    for run, ended in ends.items():
+        if len(ended) > 1:
+            yield violation("a run with two ends", *ended, *attempts[run])
+        for attempt in attempts[run]:
+            if attempt.attempt > ended[0].attempt:
+                yield violation("a run was begun again after its end", ended[0], attempt)
+    for each in attempts.values():
+        numbers = [attempt.attempt for attempt in each]
+        if len(set(numbers)) < len(numbers):
+            yield violation("two attempts have one number", *each)
+        by_number = sorted(each, key=lambda attempt: attempt.attempt)
+        fences = [attempt.fence or 0 for attempt in by_number]
+        if story.leases and fences != sorted(set(fences)):
+            yield violation("the fences of a run do not rise with its attempts", *by_number)
+        if not story.leases and len(each) > 1:
+            yield violation("two attempts on a store that has no second ones", *each)
+
+
+def too_many_lost(kept: Kept) -> Iterator[Violation]:
+    """Find runs that were tried again after their last attempt was lost."""
+    lost: defaultdict[Run, list[Record]] = defaultdict(list)
+    for record in kept.records:
+        if record.status == "lost":
+            lost[record.run].append(record)
+    for (job, _), records in lost.items():
+        if len(records) > BY_NAME[job].max_attempts:
+            yield violation("more attempts were lost than there may be", *records)
+
+
+def begun_in_an_outage(story: Story) -> Iterator[Violation]:
+    """Find attempts that were begun while no claim could be won."""
+    for attempt in story.attempts:
+        for outage in story.troubles.between(None, attempt.begun, attempt.begun):
+            noticed = _NOTICED.get(outage.kind)
+            if noticed is None or attempt.begun < outage.since + noticed:
+                continue
+            # One that had won before may only now have come to its turn.
+            if not story.gaps.between(attempt.life, outage.since - 0.5, attempt.begun):
+                yield violation("a run was begun while no claim could be won", attempt, outage)
+
+
+def in_a_child(story: Story) -> Iterator[Violation]:
+    """Find handlers that run in a process that somebody forked."""
+    for attempt in story.attempts:
+        if attempt.pid != story.lives[attempt.life].pid:
+            yield violation("a run in a forked child", attempt)
+
+
+def early(story: Story) -> Iterator[Violation]:
+    """Find runs that were begun before their time, though the store has a clock of its own."""
+    for attempt in story.attempts:
+        ahead = attempt.slot / 1000 - (attempt.begun + story.offset)
+        if not story.leases and ahead > _EARLY:
+            yield violation(f"a run was begun {ahead:.3f} s before its time", attempt)
+
+
+def _died(story: Story, attempt: Attempt) -> bool:
+    life = story.lives[attempt.life]
+    return life.killed is not None or not life.clean

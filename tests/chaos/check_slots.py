@@ -1,0 +1,212 @@
+"""No slot lost that could have run, and no run left to itself by those who stand by.
+
+A slot could have run where an instance was up and nothing befell it, or the store, when it was due.
+Such a witness answers each of its slots, and what it answers must be true.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from chaos.jobs import BY_NAME, WORKS, Work
+from chaos.kept import Claimed, Kept
+from chaos.story import Attempt, Life, Run, Said, Story
+from chaos.violation import Violation, violation
+
+BEFORE, AFTER = 2.0, 3.0
+"""Seconds around a slot in which nothing may befall its witness."""
+
+_STARTING = 3.0
+_STARTING_IN_TROUBLE = 15.0
+_SLACK = 1.5
+_STORED = 0.5
+"""Seconds between what a handler, and what the store says of the beginning and the end of a run."""
+
+
+@dataclass(slots=True)
+class Slots:
+    """Finds lost slots, and counts how many it could judge."""
+
+    story: Story
+    kept: Kept
+    run: int = 0
+    explained: int = 0
+    without_a_witness: int = 0
+    _attempts: defaultdict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+    _answers: defaultdict[Run, list[Said]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        for attempt in self.story.attempts:
+            self._attempts[attempt.job].append(attempt)
+        for said in self.story.said:
+            if said.name in ("start", "skip") and said.job is not None and said.slot is not None:
+                self._answers[said.job, said.slot].append(said)
+
+    def lost(self) -> Iterator[Violation]:
+        """Find them."""
+        since = self.story.began + self.story.offset
+        until = max((life.gone for life in self.story.lives.values()), default=0.0)
+        for work in WORKS:
+            begun = {attempt.slot for attempt in self._attempts[work.name]}
+            for slot in work.slots(since, until + self.story.offset):
+                if slot in begun:
+                    self.run += 1
+                else:
+                    yield from self._judge(work, slot)
+
+    def _judge(self, work: Work, slot: int) -> Iterator[Violation]:
+        at = slot / 1000 - self.story.offset
+        witnesses = {life.life for life in self.story.lives.values() if self._is_witness(life, at)}
+        if not witnesses:
+            self.without_a_witness += 1
+            return
+        said = self._answers[work.name, slot]
+        answers = [answer for answer in said if answer.life in witnesses]
+        wrong = [answer for answer in answers if not self._is_true(work, slot, answer)]
+        if wrong or not answers:
+            text = f"the slot {slot} of {work.name}, at {at:.3f}, is lost"
+            yield violation(text, f"witnesses: {sorted(witnesses)}", *said)
+        else:
+            self.explained += 1
+
+    def _is_witness(self, life: Life, at: float) -> bool:
+        if life.up is None or not self.story.is_calm(life.life, at - BEFORE, at + AFTER):
+            return False
+        calm = self.story.is_calm(life.life, life.spawned, life.up + _STARTING)
+        return life.up + (_STARTING if calm else _STARTING_IN_TROUBLE) <= at
+
+    def _is_true(self, work: Work, slot: int, said: Said) -> bool:
+        match said.reason:
+            case "overlap":
+                return any(self._overlaps(work, other, slot, said) for other in self._others(work))
+            case "taken":
+                claim = self.kept.claims.get((work.name, slot))
+                return claim is not None and self._befell(claim, said.m)
+            case _:
+                return False
+
+    def _others(self, work: Work) -> list[Attempt]:
+        return self._attempts[work.name]
+
+    def _overlaps(self, work: Work, other: Attempt, slot: int, said: Said) -> bool:
+        """Say whether an attempt of another slot can have had a live lease at that moment."""
+        if work.overlap == "allow" or other.slot == slot:
+            return False
+        if not self.story.leases and other.life != said.life:
+            return False
+        # One that was starved begins late, and one that was killed leaves a lease behind.
+        since, until = other.begun - _STORED, other.last.m + _STORED
+        if not self.story.is_calm(other.life, since - AFTER, until):
+            since, until = since - work.lease, until + work.lease
+        return since <= said.m <= until
+
+    def _befell(self, claim: Claimed, m: float) -> bool:
+        """Say whether anything can have kept a winner from beginning what it had won."""
+        return not self.story.is_calm(_winner(claim), m - AFTER, m + AFTER)
+
+
+@dataclass(slots=True)
+class Takeovers:
+    """Finds runs that no backup has taken over in time, and counts those that it could judge."""
+
+    story: Story
+    kept: Kept
+    seen: int = 0
+    judged: int = 0
+
+    def missing(self) -> Iterator[Violation]:
+        """Find them."""
+        by_job: defaultdict[str, list[Attempt]] = defaultdict(list)
+        for attempt in self.story.attempts:
+            by_job[attempt.job].append(attempt)
+            self.seen += attempt.attempt > 1
+        backups: defaultdict[Run, dict[int, float]] = defaultdict(dict)
+        for said in self.story.said:
+            if said.name == "skip" and said.job is not None and said.slot is not None:
+                backups[said.job, said.slot].setdefault(said.life, said.m)
+        for attempt in self.story.attempts:
+            yield from self._judge(attempt, by_job[attempt.job], backups[attempt.run])
+
+    def _judge(
+        self, attempt: Attempt, of_job: list[Attempt], backups: dict[int, float]
+    ) -> Iterator[Violation]:
+        work = BY_NAME[attempt.job]
+        given_up = self._given_up(attempt, work)
+        if given_up is None or attempt.attempt >= work.max_attempts:
+            return
+        left, until = given_up
+        if self._is_replaced(attempt, work, of_job, left, until):
+            return
+        calm = [
+            backup
+            for backup, since in backups.items()
+            if since < left and self.story.is_calm(backup, left - 1.0, until)
+        ]
+        if not calm:
+            return
+        self.judged += 1
+        if not any(each.run == attempt.run and each.attempt > attempt.attempt for each in of_job):
+            text = f"not taken over by {until:.3f}, though backups were there: {calm}"
+            yield violation(text, attempt, self.kept.claims.get(attempt.run))
+        elif not any(
+            each.run == attempt.run and each.attempt > attempt.attempt and each.begun <= until
+            for each in of_job
+        ):
+            yield violation(f"taken over too late, after {until:.3f}", attempt)
+
+    def _given_up(self, attempt: Attempt, work: Work) -> tuple[float, float] | None:
+        """Return when the holder was gone, and when a backup is to have begun at the latest."""
+        wait = 2 * work.heartbeat + _SLACK
+        life = self.story.lives[attempt.life]
+        if attempt.how is None and life.killed is not None:
+            return life.killed, life.gone + work.lease + wait
+        if attempt.how == "aborted" and attempt.last.told == "stop":
+            return attempt.last.m, attempt.last.m + wait
+        return None
+
+    def _is_replaced(
+        self, attempt: Attempt, work: Work, of_job: list[Attempt], left: float, until: float
+    ) -> bool:
+        """Say whether another run of the job stands in the way, or was to come first."""
+        if (attempt.slot + work.step) / 1000 - self.story.offset <= until:
+            return True
+        begun = {each.slot for each in of_job}
+        for (job, slot), claim in self.kept.claims.items():
+            if job == attempt.job and slot > attempt.slot and slot not in begun:
+                life = self.story.lives[_winner(claim)]
+                if life.spawned <= until and life.gone >= attempt.begun:
+                    return True  # that one was claimed, and its instance died before it began
+        for each in of_job:
+            if each.slot == attempt.slot or each.begun > until:
+                continue
+            due = each.slot / 1000 - self.story.offset <= until
+            # A clock that is ahead claims newer slots that replace nothing until they are due.
+            if each.slot > attempt.slot and (due or each.begun >= left):
+                return True
+            if work.overlap == "skip" and each.last.m >= left - work.lease:
+                return True
+        return False
+
+
+def left_behind(story: Story, kept: Kept) -> Iterator[Violation]:
+    """Find claims whose holder is gone, and that those who came later have not closed."""
+    newer: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for attempt in story.attempts:
+        newer[attempt.job].append(attempt)
+    for (job, slot), claim in kept.claims.items():
+        life = story.lives[_winner(claim)]
+        if claim.state != "claimed" or not story.leases:
+            continue
+        if life.clean:
+            yield violation(f"a process that was stopped cleanly left a claim: {job} {slot}", claim)
+        over = life.gone + BY_NAME[job].lease + 1.0
+        for attempt in newer[job]:
+            if attempt.slot > slot and attempt.begun > over:
+                text = f"a crashed run was not closed by the next one: {job} {slot}"
+                yield violation(text, claim, attempt)
+                break
+
+
+def _winner(claim: Claimed) -> int:
+    """Return the life of the process that has won."""
+    return int(claim.instance.partition("-")[2])

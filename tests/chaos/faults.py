@@ -1,0 +1,85 @@
+"""What befalls the store of a chaos run, one thing at a time."""
+
+import sqlite3
+import time
+from pathlib import Path
+
+from chaos.log import Log
+from chaos.place import Place
+from chaos.plan import Kind
+
+
+class StoreFaults:
+    """Begins and ends the faults ``lock``, ``full`` and ``away``, and writes them down."""
+
+    def __init__(self, place: Place, log: Log) -> None:
+        self._place = place
+        self._log = log
+        self._now: Kind | None = None
+        self._since = 0.0
+        self._stranger: sqlite3.Connection | None = None
+
+    def begin(self, kind: Kind) -> bool:
+        """Let it befall the store; False where another one has not ended, or it cannot be."""
+        if self._now is not None:
+            return False
+        self._since = time.monotonic()
+        if kind == "lock":
+            self._stranger = _locked(self._place.path)
+            if self._stranger is None:
+                return False
+            self._since = time.monotonic()
+        elif kind == "full":
+            self._place.fill()
+        else:
+            self._place.away()
+            self._since = time.monotonic()
+        self._now = kind
+        return True
+
+    def end(self) -> None:
+        """End what has befallen it, if anything has."""
+        if self._now is None:
+            return
+        until = time.monotonic()
+        if self._stranger is not None:
+            self._stranger.execute("COMMIT")
+            self._stranger.close()
+            self._stranger = None
+        elif self._now == "full":
+            self._place.empty()
+            until = time.monotonic()
+        else:
+            trespassed = self._place.back()
+            if trespassed:
+                self._log.note("trespassed", names=trespassed)
+        # What nobody can get around ends before it is ended, for the checker is strict about it.
+        self._log.note("fault", kind=self._now, since=self._since, until=until)
+        self._now = None
+
+    def is_held(self) -> bool:
+        """Say whether the store cannot be written to, as far as can be told."""
+        if self._now is not None:
+            return True
+        if self._place.kind != "sqlite":
+            return False
+        stranger = _locked(self._place.path, wait=0.3)
+        if stranger is not None:
+            stranger.execute("ROLLBACK")
+            stranger.close()
+        return stranger is None
+
+
+def _locked(path: Path, wait: float = 2.0) -> sqlite3.Connection | None:
+    """Hold the file as a shell with an open transaction does; None where it is not to be had."""
+    if not path.exists():  # no instance has come so far
+        return None
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None
+    )
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError:
+        connection.close()
+        return None
+    return connection

@@ -1,0 +1,88 @@
+"""The jobs of a chaos run: how long each works, how it ends, and what it is promised."""
+
+import random
+from dataclasses import dataclass
+
+from leasecron.model import Overlap
+from leasecron.option_values import JobOptionArgs
+
+MAX_LATE = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One job. Times are in seconds; a run's length lies between ``shortest`` and ``longest``."""
+
+    name: str
+    interval: float
+    shortest: float
+    longest: float
+    overlap: Overlap
+    lease: float = 4.0
+    heartbeat: float = 1.0
+    timeout: float | None = None
+    max_attempts: int = 3
+    fails: float = 0.0  # the part of its runs that raise
+    forks: bool = False
+    deaf: bool = False  # goes on when it is told to end
+
+    @property
+    def options(self) -> JobOptionArgs:
+        """What the scheduler is told."""
+        return {
+            "overlap": self.overlap,
+            "lease": self.lease,
+            "heartbeat": self.heartbeat,
+            "timeout": self.timeout,
+            "max_attempts": self.max_attempts,
+            "max_late": MAX_LATE,
+        }
+
+    @property
+    def step(self) -> int:
+        """The interval in milliseconds."""
+        return round(self.interval * 1000)
+
+    @property
+    def margin(self) -> float:
+        """How much sooner than the store its holder takes the lease for over."""
+        return min(1.0, self.lease / 10)
+
+    def length(self, slot: int) -> float:
+        """Return how long the run of a slot works, whoever runs it."""
+        return self._chance(slot).uniform(self.shortest, self.longest)
+
+    def raises(self, slot: int) -> bool:
+        """Say whether the run of a slot ends by an exception."""
+        return self._chance(slot + 1).random() < self.fails
+
+    def slots(self, since: float, until: float) -> range:
+        """Return the slots between two wall times in seconds, in milliseconds."""
+        first = -(-round(since * 1000) // self.step) * self.step
+        return range(first, round(until * 1000), self.step)
+
+    def _chance(self, number: int) -> random.Random:
+        return random.Random(f"{self.name} {number}")
+
+
+_WARDS = tuple(
+    Work(f"ward-{n}", 22.0 + n, 8.0, 14.0, "skip" if n % 2 else "allow") for n in range(6)
+)
+"""Long runs, far apart: most of what befalls an instance befalls one of these too."""
+
+WORKS = (
+    Work("quick", 1.0, 0.02, 0.2, "allow"),
+    Work("wide", 0.5, 0.02, 0.4, "allow", lease=20.0, heartbeat=5.0),
+    Work("steady", 1.0, 0.2, 1.5, "skip"),
+    Work("long", 7.0, 3.0, 12.0, "skip", max_attempts=2),
+    Work("patient", 20.0, 4.0, 8.0, "skip", lease=5.0),
+    Work("vigil", 25.0, 8.0, 16.0, "allow"),
+    Work("watch", 30.0, 10.0, 19.0, "skip", lease=6.0, heartbeat=1.5),
+    Work("beside", 15.0, 6.0, 10.0, "allow", lease=12.0, heartbeat=3.0),
+    Work("deaf", 5.0, 0.5, 4.0, "skip", timeout=1.5, deaf=True),
+    Work("failing", 2.0, 0.02, 1.0, "allow", fails=0.5),
+    *_WARDS,
+    Work("forking", 3.0, 0.3, 1.0, "skip", forks=True),
+)
+
+BY_NAME = {work.name: work for work in WORKS}

@@ -1,0 +1,125 @@
+"""Where the store of a chaos run is: a folder of its own, which it also takes away and fills."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from support.lock_directory import LockDirectory
+
+SIZE = "256m"
+_BLOCK = 4096
+
+
+class PlaceError(Exception):
+    """There is no store to be made there; the text says why, or what would be right."""
+
+
+class Place:
+    """The store's folder; ``disk`` is the folder above, with a small filesystem if one can be had.
+
+    What is made here is removed at the end, and nothing is used that was there before.
+    """
+
+    def __init__(self, url: str, journal: str) -> None:
+        self.kind, self.path = _parsed(url)
+        self.folder = self.path.parent if self.kind == "sqlite" else self.path
+        self.disk = self.folder.parent
+        if self.folder.exists():
+            raise PlaceError(f"{self.folder} exists already; right is a folder that can be made")
+        if journal != "auto" and self.kind != "sqlite":
+            raise PlaceError("only a SQLite store has a journal")
+        self.journal = journal
+        self.url = url if journal == "auto" else f"{url}?journal={journal}"
+        self.small = False
+        self.why_not_small = ""
+        self._emptied = False
+        self._aside = self.folder.with_name(self.folder.name + ".aside")
+        self._filler = self.disk / "filler"
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Have it there."""
+        new = [folder for folder in (self.disk, *self.disk.parents) if not folder.exists()]
+        self.disk.mkdir(parents=True, exist_ok=True)
+        self._mount(new=bool(new))
+        try:
+            self.folder.mkdir()
+            if self.kind == "lockdir":
+                LockDirectory(self.path).make()
+            yield
+        finally:
+            self._remove(new)
+
+    def away(self) -> None:
+        """Take the folder away.
+
+        Every other time an empty one is in the place of a lock directory, as of an NFS mount that
+        is missing; a SQLite store would rightly be made anew in it by an instance that starts.
+        """
+        self.folder.rename(self._aside)
+        self._emptied = self.kind == "lockdir" and not self._emptied
+        if self._emptied:
+            self.folder.mkdir()
+
+    def back(self) -> list[str]:
+        """Bring it back; return the names of what was put into the empty one meanwhile."""
+        names = []
+        if self._emptied:
+            names = sorted(os.listdir(self.folder))
+            shutil.rmtree(self.folder)
+        self._aside.rename(self.folder)
+        return names
+
+    def fill(self) -> None:
+        """Leave no byte free on the disk."""
+        with self._filler.open("wb", buffering=0) as file:
+            state = os.fstatvfs(file.fileno())
+            with suppress(OSError):
+                os.posix_fallocate(file.fileno(), 0, max(1, state.f_bavail * state.f_frsize))
+            file.seek(0, os.SEEK_END)
+            with suppress(OSError):
+                while True:
+                    file.write(bytes(_BLOCK))
+
+    def empty(self) -> None:
+        """Make room again."""
+        self._filler.unlink()
+
+    def _mount(self, *, new: bool) -> None:
+        if not new:
+            self.why_not_small = f"{self.disk} was there before, and is not to be filled"
+            return
+        command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(self.disk)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            self.why_not_small = "there is no mount command"
+            return
+        self.small = done.returncode == 0
+        self.why_not_small = done.stderr.strip()
+
+    def _remove(self, new: list[Path]) -> None:
+        for folder in (self.folder, self._aside):
+            shutil.rmtree(folder, ignore_errors=True)
+        self._filler.unlink(missing_ok=True)
+        if self.small:
+            subprocess.run(["umount", str(self.disk)], check=True)
+        for folder in new:
+            folder.rmdir()
+
+
+def _parsed(url: str) -> tuple[Literal["sqlite", "lockdir"], Path]:
+    for kind in ("sqlite", "lockdir"):
+        start = f"{kind}:////"
+        if url.startswith(start) and "?" not in url:
+            path = Path("/") / url.removeprefix(start)
+            return ("sqlite" if kind == "sqlite" else "lockdir"), path
+    raise PlaceError(
+        f"{json.dumps(url)} is not a store for this; right are"
+        " sqlite:////dev/shm/chaos/store/leasecron.db and lockdir:////dev/shm/chaos/store"
+    )

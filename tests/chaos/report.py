@@ -1,0 +1,66 @@
+"""The summary of a chaos run, in plain lines."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from chaos.checker import Verdict
+from chaos.kept import Kept
+from chaos.story import Story
+
+_SHOWN = 20
+
+UNKNOWN = (
+    "error that it does not know",
+    "a step of the scheduler failed",
+    "a listener failed",
+    "Fatal Python error",
+)
+"""What an instance writes to its standard error when it meets a defect of its own."""
+
+
+def defects_told(errors: Sequence[Path]) -> list[str]:
+    """Return the lines in which instances told of defects of their own."""
+    return [
+        f"{path.name}: {line}"
+        for path in errors
+        for line in path.read_text(errors="replace").splitlines()
+        if any(text in line for text in UNKNOWN)
+    ]
+
+
+def summary(story: Story, kept: Kept, verdict: Verdict) -> Iterator[str]:
+    """Yield what was done and what came of it."""
+    slots, takeovers = verdict.slots, verdict.takeovers
+    statuses = Counter(record.status for record in kept.records)
+    ends = Counter(attempt.how or "never heard of again" for attempt in story.attempts)
+    stalls = [trouble for trouble in story.troubles.of(None) if trouble.kind == "stall"]
+    held = [trouble for trouble in story.troubles.of(None) if trouble.kind == "held"]
+    yield f"faults: {_counted(story.did)}"
+    yield (
+        f"processes: {len(story.lives)}, frozen with the store's lock {len(held)} times,"
+        f" refused by the store when they started {story.refused} times"
+    )
+    longest = max((stall.until - stall.since for stall in stalls), default=0.0)
+    yield f"stalls of this machine: {len(stalls)}, the longest {longest:.1f} s"
+    yield (
+        f"slots: {slots.run + slots.explained + slots.without_a_witness}, run {slots.run}, "
+        f"skipped for a good reason {slots.explained}, "
+        f"with nobody to run them {slots.without_a_witness}"
+    )
+    yield f"attempts: {len(story.attempts)}: {_counted(ends)}"
+    yield f"recorded: {_counted(statuses)}"
+    if story.leases:
+        yield (
+            f"second and later attempts: {takeovers.seen};"
+            f" runs given up, with a backup whom nothing befell: {takeovers.judged}"
+        )
+    yield f"violations: {len(verdict.violations)}"
+    for found in verdict.violations[:_SHOWN]:
+        yield f"- {found}"
+    if len(verdict.violations) > _SHOWN:
+        yield f"- and {len(verdict.violations) - _SHOWN} more"
+
+
+def _counted(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counter.items())) or "none"

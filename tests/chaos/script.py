@@ -1,0 +1,100 @@
+"""Invented chaos runs, for the tests of the checker: what a log would say, written by hand.
+
+Times are seconds after the beginning, slots are given in seconds too, lives by small numbers.
+"""
+
+from chaos.jobs import BY_NAME
+from chaos.kept import Claimed, Kept, Record
+from chaos.log import Line
+from chaos.story import Story
+from chaos.telling import tell
+
+WALL = 1_000_020.0  # a slot of every job
+EVER = 1000.0
+
+
+def ms(seconds: float) -> int:
+    """Return the slot that is due then."""
+    return round((WALL + seconds) * 1000)
+
+
+class Script:
+    """A run that is being invented; ``kept`` is what its store holds."""
+
+    def __init__(self, *, leases: bool = True) -> None:
+        self.leases = leases
+        self.kept = Kept()
+        self._lines: list[Line] = []
+        self._fence = 100
+        self.note("clocks", 0.0, wall=WALL)
+
+    def story(self) -> Story:
+        """Return what has been invented so far."""
+        return tell(sorted(self._lines, key=lambda line: line["m"]), leases=self.leases)
+
+    def note(self, what: str, m: float, life: int = 0, **facts: object) -> None:
+        """Add any line."""
+        self._lines.append({"what": what, "m": m, "life": life, **facts})
+
+    def process(
+        self, life: int, *, since: float = -100.0, killed: float | None = None, until: float = EVER
+    ) -> None:
+        """Let a process live until it is killed, or told to end and does."""
+        self.note("spawned", since, life, number=life, pid=life)
+        self.note("up", since + 1.0, life)
+        if killed is not None:
+            self.note("killed", killed, life)
+            self.note("gone", killed, life, code=-9)
+        else:
+            self.note("told", until, life)
+            self.note("down", until, life, clean=True)
+            self.note("gone", until, life, code=0)
+
+    def attempt(
+        self,
+        job: str,
+        slot: float,
+        *looks: float,
+        life: int = 1,
+        number: int = 1,
+        fence: int | None = None,
+        pid: int | None = None,
+        told: tuple[float, str] | None = None,
+        how: str | None = "returned",
+        record: str | None = "success",
+        claimed: bool = True,
+    ) -> Record:
+        """Let a handler look at these times, be told at one of them, and be recorded."""
+        self._fence += 1
+        fence = (self._fence if fence is None else fence) if self.leases else None
+        token = f"token-{self._fence}"
+        facts = {"job": job, "slot": ms(slot), "attempt": number, "fence": fence}
+        for place, m in enumerate(looks):
+            seen = told[1] if told is not None and m >= told[0] else None
+            line: Line = {"token": token, "told": seen}
+            if place == 0:
+                line |= facts | {"instance": f"0-{life}", "pid": life if pid is None else pid}
+            last = place == len(looks) - 1 and how is not None
+            self.note(
+                "begin" if place == 0 else "end" if last else "alive", m, life, how=how, **line
+            )
+        if claimed:
+            state = record if record in ("success", "failed") and self.leases else "claimed"
+            claim = Claimed(token, f"0-{life}", number, state, fence)
+            self.kept.claims[job, ms(slot)] = claim
+        made = Record(job, ms(slot), number, fence, f"0-{life}", record or "")
+        if record is not None:
+            self.kept.records.append(made)
+        return made
+
+    def skip(self, job: str, slot: float, m: float, reason: str, life: int = 1) -> None:
+        """Let an instance skip a slot."""
+        facts: Line = {"name": "skip", "job": job, "slot": ms(slot), "reason": reason}
+        self.note("event", m, life, error=None, **facts)
+
+    def every_slot(self, job: str, until: float, *, but: float) -> None:
+        """Let all slots of a job run in time, but one."""
+        for slot in BY_NAME[job].slots(WALL, WALL + until):
+            at = slot / 1000 - WALL
+            if at != but:
+                self.attempt(job, at, at + 0.01, at + 0.02)

@@ -1,0 +1,154 @@
+"""A chaos run as its checker sees it. Times are monotonic, slots are Unix milliseconds."""
+
+import math
+from bisect import insort
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+AFTERMATH = 3.0
+"""Seconds that instances may need after an outage of the store until all is as before."""
+
+Run = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look of a handler at its signal, at the monotonic time ``m``."""
+
+    m: float
+    told: str | None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One call of a handler; ``how`` is None where nothing was heard of its end."""
+
+    job: str
+    slot: int
+    attempt: int
+    fence: int | None
+    token: str
+    instance: str
+    life: int
+    pid: int
+    looks: list[Look]
+    how: str | None = None
+
+    @property
+    def run(self) -> Run:
+        return (self.job, self.slot)
+
+    @property
+    def begun(self) -> float:
+        return self.looks[0].m
+
+    @property
+    def last(self) -> Look:
+        return self.looks[-1]
+
+    def __str__(self) -> str:
+        end = "it was not heard of again" if self.how is None else self.how
+        return (
+            f"{self.job} {self.slot} attempt {self.attempt} fence {self.fence} in {self.instance}:"
+            f" begun {self.begun:.3f}, last seen {self.last.m:.3f} told {self.last.told}, {end}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An event that an instance told its listener of."""
+
+    m: float
+    life: int
+    name: str
+    job: str | None
+    slot: int | None
+    reason: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What kept one process, or everybody, from what is promised to those whom nothing befalls."""
+
+    kind: str
+    since: float
+    until: float
+    life: int | None = None
+
+
+@dataclass(slots=True)
+class Life:
+    """One process; ``up`` is when its scheduler was seen to run."""
+
+    life: int
+    number: int
+    pid: int
+    spawned: float
+    up: float | None = None
+    gone: float = math.inf
+    killed: float | None = None
+    told: float | None = None
+    code: int | None = None
+    clean: bool | None = None
+    hung: bool = False
+
+
+class Troubles:
+    """Every trouble, to be asked for by whom and when."""
+
+    def __init__(self) -> None:
+        self._of: dict[int | None, list[Trouble]] = defaultdict(list)
+
+    def add(self, trouble: Trouble) -> None:
+        """Note one more."""
+        insort(self._of[trouble.life], trouble, key=lambda each: each.since)
+
+    def of(self, life: int | None) -> list[Trouble]:
+        """Return all of ``life`` alone, or with None those of everybody."""
+        return self._of[life]
+
+    def between(self, life: int | None, since: float, until: float) -> list[Trouble]:
+        """Return those of ``life`` alone, or with None those of everybody, in part in that time."""
+        found = []
+        for trouble in self._of[life]:
+            if trouble.since > until:
+                break
+            if trouble.until >= since:
+                found.append(trouble)
+        return found
+
+
+@dataclass(slots=True)
+class Story:
+    """All of it. ``offset`` is wall minus monotonic time; from ``calm_since`` nothing was done.
+
+    ``gaps`` are the short times for which a process did not run; the longer ones are troubles too.
+    """
+
+    leases: bool
+    offset: float = 0.0
+    began: float = 0.0
+    calm_since: float = math.inf
+    attempts: list[Attempt] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+    lives: dict[int, Life] = field(default_factory=dict)
+    troubles: Troubles = field(default_factory=Troubles)
+    gaps: Troubles = field(default_factory=Troubles)
+    bad_forks: list[str] = field(default_factory=list)
+    did: Counter[str] = field(default_factory=Counter)
+    trespassed: list[str] = field(default_factory=list)
+    refused: int = 0  # times that the store could not be opened
+
+    def is_calm(self, life: int, since: float, until: float) -> bool:
+        """Say whether nothing befell a process, or everybody, in that time."""
+        return not self.troubles_of(life, since, until)
+
+    def troubles_of(self, life: int, since: float, until: float) -> list[Trouble]:
+        """Return what did."""
+        everybody = self.troubles.between(None, since - AFTERMATH, until)
+        return [*self.troubles.between(life, since, until), *everybody]
+
+    def costs_of_a_lease(self, life: int, since: float, until: float) -> list[Trouble]:
+        """Return what can have cost a process its leases in that time; no clock can."""
+        return [each for each in self.troubles_of(life, since, until) if each.kind != "clock"]

@@ -1,0 +1,206 @@
+"""The checker of the chaos run: records that do not say what happened, and slots that are lost."""
+
+import pytest
+
+from chaos.check_records import wrong_statuses
+from chaos.check_slots import Slots, Takeovers, left_behind
+from chaos.kept import Claimed, Record
+from chaos.script import Script, ms
+
+UNTOLD = None
+STOP, TIMEOUT, LOST = (0.2, "stop"), (0.2, "timeout"), (0.2, "lease-lost")
+
+
+@pytest.fixture
+def script() -> Script:
+    script = Script()
+    for life in (1, 2):
+        script.process(life)
+    return script
+
+
+def wrong(script: Script) -> list[str]:
+    return [each.what for each in wrong_statuses(script.story(), script.kept)]
+
+
+@pytest.mark.parametrize(
+    ("job", "how", "told", "right"),
+    [
+        ("quick", "returned", UNTOLD, {"success"}),
+        ("quick", "returned", STOP, {"success"}),
+        ("quick", "raised", UNTOLD, {"failed"}),
+        ("quick", "raised", STOP, {"interrupted"}),
+        ("quick", "aborted", STOP, {"interrupted"}),
+        ("quick", "aborted", LOST, {"interrupted"}),
+        ("quick", None, UNTOLD, set()),
+        ("deaf", "returned", UNTOLD, {"success"}),
+        ("deaf", "returned", TIMEOUT, {"failed"}),
+        ("deaf", None, TIMEOUT, {"failed"}),
+        ("quick", "aborted", UNTOLD, set()),
+        ("quick", "broken", UNTOLD, set()),
+    ],
+)
+@pytest.mark.parametrize("status", ["success", "failed", "interrupted", "lost", None])
+def test_a_record_that_does_not_say_what_happened_is_found(
+    script: Script,
+    job: str,
+    how: str | None,
+    told: tuple[float, str] | None,
+    right: set[str],
+    status: str | None,
+) -> None:
+    script.attempt(job, 0, 0.1, 0.2, how=how, told=told, record=status)
+    assert (wrong(script) == []) == (status in right)
+
+
+@pytest.mark.parametrize(("status", "found"), [("lost", 0), (None, 0), ("success", 1)])
+def test_an_attempt_that_was_killed_is_lost_or_not_recorded(status: str | None, found: int) -> None:
+    script = Script()
+    script.process(1, killed=0.3)
+    script.attempt("quick", 0, 0.1, 0.2, how=None, record=status)
+    assert len(wrong(script)) == found
+
+
+def test_a_lease_may_be_lost_in_an_outage_and_not_else(script: Script) -> None:
+    script.note("fault", 9.0, kind="away", since=1.0, until=9.0)
+    script.attempt("quick", 0, 0.1, 4.0, record="lost")
+    script.attempt("quick", 30, 30.1, 30.2, record="lost")
+    assert len(wrong(script)) == 1
+
+
+def test_a_process_that_is_starved_may_run_past_its_timeout_unseen(script: Script) -> None:
+    script.note("gap", 1.8, 1, since=0.1, until=1.8)
+    script.attempt("deaf", 0, 0.1, 0.2, record="failed")
+    assert wrong(script) == []
+
+
+def test_a_record_without_an_attempt_is_of_one_that_was_never_begun(script: Script) -> None:
+    script.kept.records.append(Record("quick", ms(0), 1, 5, "0-1", "lost"))
+    assert wrong(script) == []
+    script.kept.records.append(Record("quick", ms(1), 1, 6, "0-1", "success"))
+    assert wrong(script) == ["the end of an attempt that was never begun"]
+
+
+def test_two_records_of_one_attempt_are_found(script: Script) -> None:
+    script.kept.records.append(script.attempt("quick", 0, 0.1, 0.2))
+    assert wrong(script) == ["two records of one attempt"]
+
+
+# Slots
+
+
+def lost(script: Script, job: str = "quick") -> int:
+    slots = Slots(script.story(), script.kept)
+    return sum(f"of {job}," in each.what for each in slots.lost())
+
+
+@pytest.fixture
+def short() -> Script:
+    script = Script()
+    for life in (1, 2):
+        script.process(life, until=30.0)
+    script.every_slot("quick", 60.0, but=12.0)
+    return script
+
+
+def test_a_slot_that_nobody_has_answered_is_lost(short: Script) -> None:
+    assert lost(short) == 1
+
+
+@pytest.mark.parametrize("reason", ["late", "taken", "overlap"])
+def test_an_answer_that_is_not_true_explains_nothing(short: Script, reason: str) -> None:
+    short.skip("quick", 12.0, 12.1, reason)
+    assert lost(short) == 1
+
+
+def test_a_slot_that_was_taken_by_one_that_died_is_explained(short: Script) -> None:
+    short.process(3, killed=12.05)
+    short.skip("quick", 12.0, 12.1, "taken")
+    short.kept.claims["quick", ms(12.0)] = Claimed("token", "0-3")
+    assert lost(short) == 0
+
+
+def test_a_slot_that_overlaps_is_explained() -> None:
+    script = Script()
+    script.process(1, until=30.0)
+    script.every_slot("steady", 60.0, but=12.0)
+    script.attempt("steady", 10.5, 10.6, 12.5)
+    script.skip("steady", 12.0, 12.1, "overlap")
+    assert lost(script, "steady") == 0
+
+
+@pytest.mark.parametrize("trouble", ["frozen", "killed", "fault", "stall", "clock"])
+def test_a_slot_that_could_not_run_is_not_lost(trouble: str) -> None:
+    script = Script()
+    script.process(1, killed=11.0 if trouble == "killed" else None, until=30.0)
+    script.every_slot("quick", 60.0, but=12.0)
+    match trouble:
+        case "frozen":
+            script.note("frozen", 11.5, 1)
+            script.note("thawed", 13.5, 1)
+        case "fault":
+            script.note("fault", 13.0, kind="lock", since=11.5, until=13.0)
+        case "stall":
+            script.note("stall", 13.0, since=11.5, until=13.0)
+        case "clock":
+            script.note("clock", 11.0, number=1, offset=30)
+    slots = Slots(script.story(), script.kept)
+    assert not any("of quick," in each.what for each in slots.lost())
+    assert slots.without_a_witness >= 1
+
+
+# Takeovers
+
+
+def crashed() -> Script:
+    script = Script()
+    script.process(1, killed=2.0)
+    script.process(2)
+    script.attempt("patient", 0, 0.1, 1.9, life=1, how=None, record="lost")
+    script.skip("patient", 0, 0.2, "taken", life=2)
+    return script
+
+
+def missing(script: Script) -> list[str]:
+    return [each.what for each in Takeovers(script.story(), script.kept).missing()]
+
+
+def test_a_crashed_run_that_is_left_to_itself_is_found() -> None:
+    assert "not taken over" in missing(crashed())[0]
+
+
+def test_a_crashed_run_is_to_be_taken_over_in_time() -> None:
+    late, in_time = crashed(), crashed()
+    late.attempt("patient", 0, 14.0, 15.0, life=2, number=2)
+    in_time.attempt("patient", 0, 8.0, 9.0, life=2, number=2)
+    assert "too late" in missing(late)[0]
+    assert missing(in_time) == []
+
+
+def test_a_crashed_run_without_a_backup_or_with_a_newer_slot_is_nobodys_fault() -> None:
+    frozen, replaced = crashed(), crashed()
+    frozen.note("frozen", 3.0, 2)
+    frozen.note("thawed", 9.0, 2)
+    replaced.attempt("patient", 5, 5.0, 6.0, life=2)
+    assert missing(frozen) == missing(replaced) == []
+
+
+def test_a_run_that_was_given_back_is_to_be_taken_over_at_once(script: Script) -> None:
+    stop = (1.5, "stop")
+    script.attempt("patient", 0, 0.1, 1.9, how="aborted", told=stop, record="interrupted")
+    script.skip("patient", 0, 0.2, "taken", life=2)
+    script.attempt("patient", 0, 8.0, 9.0, life=2, number=2)
+    assert "too late" in missing(script)[0]
+
+
+def test_a_crashed_run_that_the_next_one_has_not_closed_is_found() -> None:
+    script = crashed()
+    script.attempt("patient", 20, 20.1, 21.0, life=2)
+    assert len([*left_behind(script.story(), script.kept)]) == 1
+    script.kept.claims["patient", ms(0)] = Claimed("token", "0-1", 1, "replaced", 101)
+    assert [*left_behind(script.story(), script.kept)] == []
+
+
+def test_a_claim_that_a_clean_stop_has_left_is_found(script: Script) -> None:
+    script.kept.claims["patient", ms(0)] = Claimed("token", "0-1", 1, "claimed", 5)
+    assert "stopped cleanly" in next(left_behind(script.story(), script.kept)).what

@@ -1,0 +1,19 @@
+"""What a checker finds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that was not kept, and the lines that show it."""
+
+    what: str
+    evidence: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n    ".join((self.what, *self.evidence))
+
+
+def violation(what: str, *evidence: object) -> Violation:
+    """Return a violation with its evidence as text."""
+    return Violation(what, tuple(map(str, evidence)))
