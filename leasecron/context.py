@@ -112,4 +112,4 @@ class RunContext:
         self.signal.raise_if_set()
 
     def __repr__(self) -> str:
-        return f"<RunContext {self.job} {self.slot.isoformat()} attempt {self.attempt}>"
+        return f"<RunContext {self.job!r} {self.slot.isoformat()} attempt {self.attempt}>"

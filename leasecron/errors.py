@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+MOST = 10_000
+"""Characters of a text from outside that get into one message or line."""
+
+_MOST_OF_VALUE = 1000
+
+
+def printable(text: str, most: int = MOST) -> str:
+    """Return text that is one line, and that neither a terminal nor the reader of a log obeys.
+
+    Names, paths and the texts of errors may hold anything. What does not print is escaped as in a
+    Python string, and what comes after ``most`` characters is cut off.
+    """
+    if len(text) > most:
+        return f"{printable(text[:most])}... ({len(text):,} characters)"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 def shown(value: object) -> str:
-    """Return a value for a message: its repr, or else its type.
+    """Return a value for a message: its repr, printable and not too long, or else its type.
 
     Never raises: a huge int has no repr, and an object's own may fail.
     """
     try:
-        return repr(value)
+        return printable(repr(value), _MOST_OF_VALUE)
     except Exception:  # noqa: BLE001 - the value is wrong already; its repr must not hide that
         return f"<{type(value).__name__}>"
 
 
 class LeasecronError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package. Its text is one printable line, whatever it names."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ConfigurationError(LeasecronError, ValueError):

@@ -15,6 +15,9 @@ from leasecron.schedules import Schedule, check_schedule
 
 Handler = Callable[..., object]
 
+MOST_OF_NAME = 1000
+"""Characters that the name of a job or an instance may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -101,6 +104,11 @@ def check_name(name: object) -> None:
         raise ConfigurationError(f"the name of a job is text, not {shown(name)}")
     if not name:
         raise ConfigurationError("the name of a job must not be empty ('')")
+    if len(name) > MOST_OF_NAME:
+        raise ConfigurationError(
+            f"the name of job {shown(name)} is too long: right are at most {MOST_OF_NAME}"
+            " characters"
+        )
     if "\0" in name:
         raise ConfigurationError(f"the name of job {shown(name)} must not contain a NUL character")
     try:

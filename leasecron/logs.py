@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import traceback
+from collections.abc import Iterator
 
 from leasecron.clock import Clock
+from leasecron.errors import MOST, printable, shown
 from leasecron.events import (
     Event,
     RunFailed,
@@ -33,6 +36,34 @@ class UnconfiguredHandler(logging.Handler):
 
 
 logger.addHandler(UnconfiguredHandler())
+
+
+class Printable(logging.Filter):
+    """Lets no text from outside become a line of its own in a log, or be obeyed by a terminal.
+
+    The name of a job or the text of an error may hold anything. A message is one printable line,
+    and a traceback whose exceptions say more than that has its lines indented below its headings.
+    A record that is harmless stays as it is, and the exception itself always does.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            said = record.getMessage()
+        except Exception:  # noqa: BLE001 - the repr of a listener is code of the user's
+            said = f"{record.msg} (what this is about cannot be shown)"
+            record.msg, record.args = said, ()
+        if len(said) > MOST or not said.isprintable():
+            record.msg, record.args = printable(said), ()
+        exception = record.exc_info[1] if record.exc_info else None
+        if exception is not None and not record.exc_text:
+            record.exc_text = _unless_harmless(exception)
+        return True
+
+
+logger.addFilter(Printable())
+
+_MOST_OF_TRACEBACK = 50_000
+_AS_IT_IS = frozenset({"", "Traceback (most recent call last):"})
 
 REPEAT_AFTER = 60.0
 """The same fault of the store is logged at most once in this many seconds."""
@@ -120,7 +151,8 @@ class EventLog:
         )
 
     def _store_failed(self, event: StoreFailed) -> None:
-        fault = (event.operation, repr(event.exception))
+        error = shown(event.exception)
+        fault = (event.operation, error)
         now = self._clock.monotonic()
         last, repeats = self._faults.get(fault, (now - REPEAT_AFTER, 0))
         if now - last < REPEAT_AFTER:
@@ -133,10 +165,42 @@ class EventLog:
         self._kinds[kind] = now
         self._faults[fault] = (now, 0)
         logger.error(
-            "%s failed job=%s slot=%s error=%r%s",
+            "%s failed job=%s slot=%s error=%s%s",
             event.operation,
             event.job,
             event.slot and event.slot.isoformat(),
-            event.exception,
+            error,
             f" (and {repeats} times more since the last line)" if repeats else "",
         )
+
+
+def _unless_harmless(exception: BaseException) -> str | None:
+    """Return the traceback as text that forges no line; None where the usual one does not either.
+
+    A formatter takes over a text that is in the record already.
+    """
+    try:
+        told = traceback.TracebackException.from_exception(exception)
+        if all(map(_is_one_line, _chain(told))):
+            return None
+        text = "".join(told.format())
+    except Exception:  # noqa: BLE001 - code of the user's: what it raises must not hide the failure
+        return f"{shown(type(exception))} (its traceback cannot be had)"
+    lines = text[:_MOST_OF_TRACEBACK].splitlines()
+    if len(text) > _MOST_OF_TRACEBACK:
+        lines.append("... (cut)")
+    return "\n".join(line if line in _AS_IT_IS else f"  {printable(line)}" for line in lines)
+
+
+def _is_one_line(told: traceback.TracebackException) -> bool:
+    text = "".join(told.format_exception_only()).removesuffix("\n")
+    return len(text) <= MOST and text.isprintable()
+
+
+def _chain(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    """Return what is told of an exception, of its causes, and of those in a group."""
+    left = [told]
+    while left:
+        one = left.pop()
+        yield one
+        left += filter(None, (one.__cause__, one.__context__, *(one.exceptions or ())))

@@ -125,7 +125,8 @@ def check_names(arguments: Mapping[str, Any], where: str) -> None:
             near = difflib.get_close_matches(name, OPTION_NAMES, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ConfigurationError(
-                f"{where}unknown option {name!r}{hint}; the options are {', '.join(OPTION_NAMES)}"
+                f"{where}unknown option {shown(name)}{hint}; the options are "
+                f"{', '.join(OPTION_NAMES)}"
             )
 
 

@@ -23,6 +23,7 @@ from leasecron.backends.lockdir_history import History
 from leasecron.backends.lockdir_marker import Directory, find_directory
 from leasecron.backends.lockdir_names import CLOCKS, absolute_folder, url_of
 from leasecron.backends.lockdir_pruning import Pruning
+from leasecron.backends.modes import check_mode
 from leasecron.clock import Clock, SystemClock
 from leasecron.errors import BackendError, SchedulerStateError
 from leasecron.model import (
@@ -56,16 +57,23 @@ class LockDirBackend:
 
     ``path`` is made absolute here. The directory must be a store already: ``leasecron init`` makes
     it one, and so does opening it with ``create=True``, which makes the directory too, but never
-    the one that it is in. Users of one group share it if its mode lets them: what is made in it
-    grants what the directory itself grants, whatever the umask. A wrong path raises
-    ConfigurationError.
+    the one that it is in. ``mode`` is what files grant in a store that is made, whatever the umask,
+    and who may read a file may enter its folder: 0o660 shares the store with a group. Without it
+    they are private; in a directory that was there, they are for those who may write in it. A store
+    that is there goes on as it was made. What root makes belongs to whom the folder belongs to that
+    it is in. A wrong path or mode raises ConfigurationError.
     """
 
     kind: Literal["claim-only"] = "claim-only"
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, create: bool = False, mode: int | None = None
+    ) -> None:
         self.path = absolute_folder(path)
+        if mode is not None:
+            check_mode(mode, "LockDirBackend")
         self._create = create
+        self._mode = mode
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._opened: _Opened | None = None
@@ -150,7 +158,8 @@ class LockDirBackend:
             return opened.pruning.prune(retentions)
 
     def _open(self, clock: Clock) -> _Opened:
-        directory = find_directory(self.path, create=self._create, now=round(clock.wall() * 1000))
+        now = round(clock.wall() * 1000)
+        directory = find_directory(self.path, create=self._create, mode=self._mode, now=now)
         server = self.make_server_clock(os.path.join(self.path, CLOCKS), directory.modes.file)
         try:
             opened = _Opened(directory, server, clock)

@@ -20,11 +20,13 @@ from leasecron.backends.lockdir_marker import Directory
 from leasecron.backends.lockdir_names import (
     JOB_FILE,
     JOBS,
+    LAST,
     as_mark,
     day_of,
     folder_of_job,
     private_name,
 )
+from leasecron.backends.rows import valid_text
 from leasecron.errors import BackendError
 from leasecron.model import Claim, ClaimAnswer, Declaration, Outcome, from_ms, to_ms
 
@@ -152,7 +154,7 @@ class Claims:
         found = look(os.path.join(folder, str(slot)), exists=False)
         if found is not None and _said(found, "token") == claim.token:
             return ClaimAnswer("won", attempt=1)
-        return ClaimAnswer("done", holder=None if found is None else _said(found, "instance"))
+        return ClaimAnswer("done", holder=None if found is None else _holder(found))
 
     def _decide_late(self, claim: Claim, slot: int, unclaimed: Outcome) -> ClaimAnswer:
         """Answer for a slot that is not to be won any more, also where nobody claimed it."""
@@ -160,7 +162,7 @@ class Claims:
         found = look(os.path.join(folder, str(slot)), exists=False)
         if found is None or _said(found, "token") == claim.token:
             return ClaimAnswer(unclaimed)
-        return ClaimAnswer("done", holder=_said(found, "instance"))
+        return ClaimAnswer("done", holder=_holder(found))
 
     def _is_pruned(self, job: str, slot: int, now: int) -> bool:
         """Say whether claims of the day of a slot were removed; only whole days of the past are."""
@@ -180,7 +182,7 @@ class Claims:
         if _said(found, "token") == claim.token:
             self._folders.note_claim(folder)
             return ClaimAnswer("won", attempt=1)
-        return ClaimAnswer("done", holder=_said(found, "instance"))
+        return ClaimAnswer("done", holder=_holder(found))
 
     def _declare(self, declared: Declaration, now: int) -> int:
         said = {"name": declared.job, "schedule": declared.schedule, "first_seen": now}
@@ -228,9 +230,15 @@ def _said(content: bytes, key: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _holder(content: bytes) -> str | None:
+    """Return the instance that a claim names, as text that can be shown and kept."""
+    name = _said(content, "instance")
+    return None if name is None else valid_text(name[:_LONGEST])
+
+
 def _first_seen(content: bytes) -> int | None:
     found = _parsed(content).get("first_seen")
-    return found if type(found) is int and 0 < found < _LAST else None
+    return found if type(found) is int and 0 < found <= LAST else None
 
 
 def _parsed(content: bytes) -> dict[str, object]:
@@ -239,6 +247,3 @@ def _parsed(content: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-_LAST = 253_402_300_799_999  # the end of the year 9999

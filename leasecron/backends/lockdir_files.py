@@ -26,7 +26,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What files and folders of a store grant, whatever the umask: as much as its own folder."""
+    """What new files and folders of a store grant, whatever the umask: as much as its marker."""
 
     file: int
     folder: int
@@ -79,7 +79,7 @@ class OnceFiles:
         io.discard(private)
         if private not in self._begun:
             try:
-                io.reserve(path, self._mode)
+                io.reserve(path)
             except FileExistsError:
                 return look(path, exists=True) or UNREADABLE
             self._begun.add(private)  # whatever fails from here on, it is ours to go on with

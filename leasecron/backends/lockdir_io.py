@@ -16,6 +16,8 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
+from leasecron.backends.modes import PRIVATE, give
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -25,7 +27,6 @@ MOST = 64 * 1024
 FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 """With which everything is opened."""
 
-_NOT_FOR_US = frozenset({errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
 _NO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno.EACCES})
 
 
@@ -45,9 +46,9 @@ def again_if_stale(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 @contextlib.contextmanager
-def opened(path: str, flags: int, mode: int = 0o600) -> Iterator[int]:
+def opened(path: str, flags: int) -> Iterator[int]:
     """Have a descriptor of a path; one of ours is never a symbolic link, and not followed."""
-    descriptor = os.open(path, flags | FLAGS, mode)
+    descriptor = os.open(path, flags | FLAGS, PRIVATE)
     try:
         yield descriptor
     finally:
@@ -90,23 +91,23 @@ def link_count(path: str) -> int:
 @again_if_stale
 def write_new(path: str, content: bytes, mode: int) -> None:
     """Make a file and have it on the disk; raise FileExistsError where there is one."""
-    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
-        grant(descriptor, mode)
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+        _grant(descriptor, path, mode)
         _write(descriptor, content)
 
 
 @again_if_stale
-def reserve(path: str, mode: int) -> None:
+def reserve(path: str) -> None:
     """Make an empty file, which may not be on the disk yet; raise FileExistsError where is one."""
-    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode):
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
         pass
 
 
 @again_if_stale
 def stamp(path: str, mode: int) -> None:
     """Have the server date a file, which is made if it is not there."""
-    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, mode) as descriptor:
-        grant(descriptor, mode)
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK) as descriptor:
+        _grant(descriptor, path, mode)
         os.utime(descriptor)
 
 
@@ -117,7 +118,7 @@ def write_again(path: str, content: bytes, mode: int) -> None:
     What it held is the same but for the digits of a time, so that a reader finds a whole one.
     """
     with opened(path, os.O_WRONLY) as descriptor:
-        grant(descriptor, mode)
+        _grant(descriptor, path, mode)
         _write(descriptor, content)
 
 
@@ -127,15 +128,10 @@ def _write(descriptor: int, content: bytes) -> None:
     os.fsync(descriptor)
 
 
-def grant(descriptor: int, mode: int) -> None:
-    """Give a file that was just made the mode that the umask did not let it have."""
-    if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o777 == mode & 0o777:
-        return
-    try:
-        os.fchmod(descriptor, mode)
-    except OSError as error:  # a server that maps users, or a filesystem without modes
-        if error.errno not in _NOT_FOR_US:
-            raise
+def _grant(descriptor: int, path: str, mode: int) -> None:
+    """Give what was just made its mode, and to whom the folder belongs that it is in."""
+    folder = os.stat(os.path.dirname(path))
+    give(descriptor, mode, (folder.st_uid, folder.st_gid))
 
 
 @again_if_stale
@@ -173,10 +169,14 @@ def root_status(path: str) -> os.stat_result | None:
 
 
 @again_if_stale
-def make_root(path: str) -> None:
-    """Make the folder of a store, as the umask has it; one that is there already is fine."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path)
+def make_root(path: str, mode: int) -> None:
+    """Make the folder of a store; one that is there already is fine, and keeps its mode."""
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        return
+    with opened(path, os.O_RDONLY) as descriptor:
+        _grant(descriptor, path, mode)
 
 
 @again_if_stale
@@ -188,7 +188,7 @@ def make_folder(path: str, mode: int) -> None:
         check_folder(path)
         return
     with opened(path, os.O_RDONLY) as descriptor:
-        grant(descriptor, mode)
+        _grant(descriptor, path, mode)
 
 
 def check_folder(path: str) -> None:

@@ -18,15 +18,18 @@ from leasecron.backends.lockdir_files import BARRED, UNREADABLE, Modes, OnceFile
 from leasecron.backends.lockdir_names import (
     FOLDERS,
     JOBS,
+    LAST,
     LOCKS,
     MARKER,
     PRUNE_LOCK,
     private_name,
     url_of,
 )
+from leasecron.backends.modes import PRIVATE, folder_mode, shared_mode
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
 
 FORMAT = 1
+_LONGEST_ID = 100
 _IGNORED = frozenset({"lost+found"})
 
 
@@ -65,8 +68,11 @@ class Directory:
         io.check_folder(os.path.join(self.path, JOBS))
 
 
-def find_directory(path: str, *, create: bool, now: int) -> Directory:
+def find_directory(path: str, *, create: bool, mode: int | None, now: int) -> Directory:
     """Return the lock directory at ``path``; with ``create``, make what is missing of it.
+
+    ``mode`` is for the files of a store that is yet to be made. Without it they are for those who
+    may write in the directory that is there, and private where there is none.
 
     Raises BackendError where there is none, BackendMismatch where it is of another version, and
     OSError.
@@ -79,12 +85,12 @@ def find_directory(path: str, *, create: bool, now: int) -> Directory:
                 f"{_advice(path)}"
             )
         _check_above(path)
-        found = _make_root(path)
+        mode = PRIVATE if mode is None else mode
+        found = _make_root(path, folder_mode(mode))
     if found is None or not stat.S_ISDIR(found.st_mode):
         raise BackendError(f"the store {path} cannot be used: it is not a directory")
     _check_writable(path)
     granted = stat.S_IMODE(found.st_mode)
-    modes = Modes(granted & 0o666, granted & 0o2777)
     marker = read_marker(path)
     if marker is None:
         if not create:
@@ -92,7 +98,9 @@ def find_directory(path: str, *, create: bool, now: int) -> Directory:
                 f"the directory of the store {path} has no {MARKER}: it is not mounted, or no "
                 f"store; {_advice(path)}"
             )
-        marker = _make_store(path, modes, now)
+        wanted = shared_mode(granted) if mode is None else mode
+        marker = _make_store(path, _modes(wanted, granted), now)
+    modes = _modes(_mode_of_marker(path), granted)
     _check_folders(path, modes, create=create)
     return Directory(path, marker, modes)
 
@@ -119,6 +127,17 @@ def read_marker(path: str) -> Marker | None:
     return marker
 
 
+def _modes(file: int, granted: int) -> Modes:
+    """Return what files and folders grant; the latter hand on the group that their own one does."""
+    return Modes(file, folder_mode(file) | granted & stat.S_ISGID)
+
+
+def _mode_of_marker(path: str) -> int:
+    """Return what the marker grants: it was made with what was asked for, whoever asks now."""
+    found = io.status_of(os.path.join(path, MARKER))
+    return PRIVATE if found is None else PRIVATE | stat.S_IMODE(found.st_mode) & 0o666
+
+
 def _content(path: str) -> bytes | None:
     """Return what is in the marker of a directory, nothing where it is no file; None for none."""
     try:
@@ -141,14 +160,15 @@ def _parse(content: bytes) -> Marker | int | None:
         marker = Marker(said["id"], said["created"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    right = known == FORMAT and isinstance(marker.id, str) and type(marker.created) is int
-    return marker if right else None
+    right = isinstance(marker.id, str) and len(marker.id) <= _LONGEST_ID and marker.id.isprintable()
+    dated = type(marker.created) is int and 0 <= marker.created <= LAST
+    return marker if known == FORMAT and right and dated else None
 
 
-def _make_root(path: str) -> os.stat_result | None:
+def _make_root(path: str, mode: int) -> os.stat_result | None:
     parent = os.path.dirname(path)
     try:
-        io.make_root(path)
+        io.make_root(path, mode)
     except FileNotFoundError as error:
         raise BackendError(
             f"the store {path} cannot be made: the folder {parent} does not exist; make it first"

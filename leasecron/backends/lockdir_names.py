@@ -26,6 +26,9 @@ PRUNE_LOCK = "prune.lock"
 MERGE_STAMP = "merge.stamp"
 MERGED = "merged"
 
+LAST = 253_402_300_799_999
+"""The end of the year 9999 in Unix milliseconds: what a file says of a later time is wrong."""
+
 _HEAD = 48
 _MARK = "pruned-"
 _LONGEST_PATH = 3800
@@ -101,17 +104,19 @@ def absolute_folder(path: str | os.PathLike[str]) -> str:
     if not text:
         raise ConfigurationError("the path of a lock directory must not be empty ('')")
     if "\0" in text:
-        raise ConfigurationError(f"the path of a lock directory holds a NUL character: {text!r}")
+        raise ConfigurationError(
+            f"the path of a lock directory holds a NUL character: {shown(text)}"
+        )
     if text.startswith("lockdir:"):
         raise ConfigurationError(
-            f"{text!r} is a URL, for Scheduler(...); right here is the path of a directory"
+            f"{shown(text)} is a URL, for Scheduler(...); right here is the path of a directory"
         )
     try:
         path = os.path.join(os.getcwd(), text).rstrip("/") or "/"
     except FileNotFoundError as error:
         raise ConfigurationError(
-            f"{text!r} is a relative path, and the working directory is gone; right is a path that"
-            " begins with /"
+            f"{shown(text)} is a relative path, and the working directory is gone; right is a path"
+            " that begins with /"
         ) from error
     if len(os.fsencode(path)) > _LONGEST_PATH:  # a claim has 250 more, and 4096 is the limit
         raise ConfigurationError(

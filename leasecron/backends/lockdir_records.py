@@ -93,4 +93,6 @@ def _from_said(said: Any) -> RunResult:
     texts = (result.job, result.instance, "" if result.error is None else result.error)
     if not known or type(result.attempt) is not int or not all(type(t) is str for t in texts):
         raise ValueError(said)
+    for text in texts:
+        text.encode()  # what is no valid Unicode was not written by us
     return result

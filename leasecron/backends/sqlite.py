@@ -16,6 +16,7 @@ from typing import Literal, TypeVar, get_args
 from leasecron.backends.checks import Check
 from leasecron.backends.claims import answer_unchanged, decide
 from leasecron.backends.holders import finish, heartbeat, may_record, release
+from leasecron.backends.modes import PRIVATE, check_mode
 from leasecron.backends.rows import Moment, unfinished_state
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_connection import StoreConnection
@@ -24,7 +25,7 @@ from leasecron.backends.sqlite_pruning import find_removals, remove
 from leasecron.backends.sqlite_runs import LoadedRuns, unfinished_rows
 from leasecron.backends.sqlite_setup import Durability, Journal, Settings
 from leasecron.clock import Clock
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 from leasecron.model import (
     Claim,
     ClaimAnswer,
@@ -58,7 +59,9 @@ class SqliteBackend:
     commits when the power fails, so that a finished run is run again; it holds with a write-ahead
     log only.
     ``journal="auto"`` is ``wal`` on a local filesystem, and ``delete`` on one that hosts may share.
-    Wrong values raise ConfigurationError.
+    ``mode`` is what the file grants when it is made, whatever the umask: 0o660 shares it with its
+    group. A file that is there keeps its own, and those beside it follow it. What root makes
+    belongs to whom the file, or else its folder, belongs to. Wrong values raise ConfigurationError.
     """
 
     kind: Literal["lease"] = "lease"
@@ -69,17 +72,26 @@ class SqliteBackend:
         *,
         durability: Durability = "full",
         journal: Journal = "auto",
+        mode: int = PRIVATE,
     ) -> None:
         _check_option("durability", durability, get_args(Durability))
         _check_option("journal", journal, get_args(Journal))
         self.path = _absolute(path)
-        self.settings = Settings(durability, journal)
+        check_mode(mode, "SqliteBackend")
+        self.settings = Settings(durability, journal, mode)
         self._store = StoreConnection(self.path, self.settings)
         self._warnings: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
         return f"sqlite:///{self.path}"
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no store yet in a folder that is there: opening it makes one."""
+        if not os.path.isdir(os.path.dirname(self.path)):
+            return False
+        return not os.path.exists(self.path) or os.path.getsize(self.path) == 0
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -234,26 +246,27 @@ def _load(connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked
 def _absolute(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
-        raise ConfigurationError(f"the path of a SQLite store must be text, not {path!r}")
+        raise ConfigurationError(f"the path of a SQLite store must be text, not {shown(path)}")
     if text in ("", ":memory:"):
         raise ConfigurationError(
-            f"{text!r} is no path of a SQLite store; for a store in memory say 'memory://'"
+            f"{shown(text)} is no path of a SQLite store; for a store in memory say 'memory://'"
         )
     if "\0" in text:
-        raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {text!r}")
+        raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {shown(text)}")
     if text.endswith("/"):
-        raise ConfigurationError(f"{text!r} is a folder; right is the path of a file in it")
+        raise ConfigurationError(f"{shown(text)} is a folder; right is the path of a file in it")
     try:
         return os.path.join(os.getcwd(), text)
     except FileNotFoundError as error:
         raise ConfigurationError(
-            f"{text!r} is a relative path, and the working directory is gone; right is a path that"
-            " begins with /"
+            f"{shown(text)} is a relative path, and the working directory is gone; right is a path"
+            " that begins with /"
         ) from error
 
 
 def _check_option(name: str, value: object, right: tuple[str, ...]) -> None:
     if value not in right:
         raise ConfigurationError(
-            f"SqliteBackend: {name}={value!r} is wrong; right are {' and '.join(map(repr, right))}"
+            f"SqliteBackend: {name}={shown(value)} is wrong; right are "
+            f"{' and '.join(map(repr, right))}"
         )

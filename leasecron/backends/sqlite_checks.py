@@ -176,4 +176,4 @@ def _check_hosts(connection: sqlite3.Connection, place: Place, moment: Moment) -
         f"these hosts used the store {place.path} in the last day, which is safe only where the "
         f"locks of {place.filesystem.type} work between hosts"
     )
-    return [Check("hosts", "warning", ", ".join(row[0] for row in rows), reason)]
+    return [Check("hosts", "warning", ", ".join(str(row[0]) for row in rows), reason)]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from leasecron.backends.rows import Moment, read_moment
-from leasecron.backends.sqlite_errors import is_read_only, translated
+from leasecron.backends.sqlite_errors import is_read_only, translated, understood
 from leasecron.backends.sqlite_place import (
     Identity,
     Place,
@@ -33,8 +33,8 @@ from leasecron.backends.sqlite_setup import (
     Settings,
     open_store,
     reopen_store,
+    turnstile_of,
 )
-from leasecron.backends.turnstile import Turnstile
 from leasecron.clock import Clock, SystemClock
 from leasecron.errors import SchedulerStateError
 
@@ -55,12 +55,12 @@ class _Link:
         self._place = place
         self._log: Identity | None = None
         self._log_noted = False
-        self._turnstile = Turnstile(f"{place.real}-turnstile", mode=place.mode)
+        self._turnstile = turnstile_of(place)
         self._wait = BUSY
 
     def close(self) -> None:
         """Close both, in turn: the last connection of all writes the log back into the database."""
-        held = self._turnstile.enter(_TURN)
+        held = self._turnstile.enter(_TURN, make=False)  # who only reads leaves no file behind
         try:
             self.connection.close()
         finally:
@@ -91,7 +91,8 @@ class _Link:
         try:
             self._wait_until(deadline)
             self.connection.execute(begin)
-            result = work(self.connection)
+            with understood(self._place.path):
+                result = work(self.connection)
             self._wait_until(deadline)
             self.connection.execute("COMMIT")
         except BaseException as error:
@@ -147,7 +148,7 @@ class StoreConnection:
                 self._opened.times += 1
                 return
             clock = clock or SystemClock()
-            place = examine(self.path)
+            place = examine(self.path, self._settings.mode)
             moment = read_moment(clock, local=not place.filesystem.is_network)
             ready = open_store(place, self._settings, moment)
             self.warnings = ready.warnings

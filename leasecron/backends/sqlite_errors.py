@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from leasecron.errors import BackendError, BackendUnavailable
+from leasecron.errors import BackendError, BackendUnavailable, LeasecronError
 
 _TRANSIENT = frozenset(
     {
@@ -19,6 +19,8 @@ _TRANSIENT = frozenset(
         sqlite3.SQLITE_READONLY,  # permissions can be given back, and a file moved back
     }
 )
+# SQLite's columns take values of any kind, and the first use of one that is wrong tells.
+_OF_ANOTHER_KIND = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -36,6 +38,24 @@ def translated(path: str) -> Iterator[None]:
         raise (BackendUnavailable(text) if _is_transient(error) else BackendError(text)) from error
     except UnicodeEncodeError as error:
         raise BackendError(f"the store {path} cannot keep this text: {error}") from error
+    except UnicodeDecodeError as error:  # the Python module's, of SQLite's words for the damage
+        raise BackendError(f"the store {path} is damaged: {error}") from error
+
+
+@contextmanager
+def understood(path: str) -> Iterator[None]:
+    """Turn what comes of values of another kind than ours, read from a store, into BackendError."""
+    try:
+        yield
+    except LeasecronError:
+        raise
+    except UnicodeEncodeError:  # of what shall be written
+        raise
+    except _OF_ANOTHER_KIND as error:
+        raise BackendError(
+            f"the store {path} holds what is none of leasecron's, such as a text for a number "
+            f"({type(error).__name__}: {error}): it was changed by others or is damaged"
+        ) from error
 
 
 def is_read_only(error: BaseException) -> bool:

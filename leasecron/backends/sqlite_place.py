@@ -11,6 +11,7 @@ import stat
 from dataclasses import dataclass
 
 from leasecron.backends.filesystems import Filesystem, filesystem_of
+from leasecron.backends.modes import PRIVATE, Owner
 from leasecron.errors import BackendError, BackendUnavailable
 
 Identity = tuple[int, int]
@@ -18,21 +19,29 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path that may be opened: ``real`` is free of links, ``mode`` is for files beside it."""
+    """A path that may be opened: ``real`` is free of links.
+
+    ``mode`` and ``owner`` are those of the file, for the files beside it. Where there is no file,
+    they are for it too: what was asked for, and whose the folder is.
+    """
 
     path: str
     real: str
     filesystem: Filesystem
     exists: bool
     mode: int
+    owner: Owner
 
 
-def examine(path: str) -> Place:
-    """Return the place of a store, or raise BackendError with what is wrong with it."""
+def examine(path: str, mode: int = PRIVATE) -> Place:
+    """Return the place of a store, or raise BackendError with what is wrong with it.
+
+    ``mode`` is for a file that is yet to be made.
+    """
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     try:
-        _check_folder(path, folder)
+        around = _check_folder(path, folder)
         found = _stat(real)
         if found is not None:
             _check_file(path, real, found)
@@ -47,8 +56,9 @@ def examine(path: str) -> Place:
             "where no host sees the locks of another: mount it with working locks, or use lockdir://"
         )
     exists = found is not None and found.st_size > 0
-    mode = 0o666 if found is None else stat.S_IMODE(found.st_mode) & 0o666
-    return Place(path, real, filesystem, exists, mode)
+    granted = mode if found is None else PRIVATE | stat.S_IMODE(found.st_mode) & 0o666
+    whose = around if found is None else found
+    return Place(path, real, filesystem, exists, granted, (whose.st_uid, whose.st_gid))
 
 
 def identity_of(path: str) -> Identity:
@@ -111,7 +121,7 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _check_folder(path: str, folder: str) -> None:
+def _check_folder(path: str, folder: str) -> os.stat_result:
     try:
         found = os.stat(folder)
     except FileNotFoundError as error:
@@ -126,6 +136,7 @@ def _check_folder(path: str, folder: str) -> None:
             f"the store {path} cannot be used: no permission to write in the folder {folder}, "
             "where SQLite keeps its journal"
         )
+    return found
 
 
 def _check_file(path: str, real: str, found: os.stat_result) -> None:

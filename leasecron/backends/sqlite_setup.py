@@ -10,13 +10,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from leasecron.backends.modes import PRIVATE, hand_over, open_side_file
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite_errors import is_busy
 from leasecron.backends.sqlite_place import Identity, Place, check_writable, identity_of
 from leasecron.backends.sqlite_schema import is_current, migrate
+from leasecron.backends.turnstile import Turnstile
 from leasecron.errors import BackendError, BackendUnavailable
 
 Durability = Literal["full", "normal"]
@@ -36,6 +40,7 @@ class Settings:
 
     durability: Durability
     journal: Journal
+    mode: int = PRIVATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,20 @@ class Ready:
     warnings: tuple[str, ...]
 
 
-def connect(real: str, *, create: bool) -> sqlite3.Connection:
-    """Open the file; only with ``create`` it may come into being."""
+def turnstile_of(place: Place) -> Turnstile:
+    """Return the turnstile of a store, whose file is not made yet."""
+    return Turnstile(f"{place.real}-turnstile", mode=place.mode, owner=place.owner)
+
+
+def connect(real: str, *, make_like: str | None = None) -> sqlite3.Connection:
+    """Open the file; only where another is given whose mode it gets may it come into being."""
     from urllib.parse import quote  # noqa: PLC0415 - slow to import, and needed once a store opens
 
-    target = real if create else f"file://{quote(os.fsencode(real))}?mode=rw"
+    target = f"file://{quote(os.fsencode(real))}?mode=rw"
+    if make_like is not None:  # else SQLite would make it with what the umask leaves
+        target += f"c&modeof={quote(os.fsencode(make_like), safe='')}"
     return sqlite3.connect(
-        target, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=not create
+        target, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=True
     )
 
 
@@ -65,7 +77,7 @@ def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
             "write-ahead log works on one host only: use journal='auto' or 'delete', or a local "
             "disk"
         )
-    connection = connect(place.real, create=not place.exists)
+    connection = connect(place.real) if os.path.lexists(place.real) else _make_file(place)
     try:
         warnings: tuple[str, ...] = ()
         if not _is_ready(connection, place, settings):
@@ -82,7 +94,7 @@ def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
 def reopen_store(place: Place, settings: Settings) -> sqlite3.Connection:
     """Return a new connection to a store that this process has opened before; never create it."""
     check_writable(place)
-    connection = connect(place.real, create=False)
+    connection = connect(place.real)
     try:
         is_current(connection, place.path)
         set_durability(connection, settings)
@@ -112,9 +124,34 @@ def _is_ready(connection: sqlite3.Connection, place: Place, settings: Settings) 
     return ready and journal_of(connection) == _wanted_journal(place, settings)
 
 
+def _make_file(place: Place) -> sqlite3.Connection:
+    """Make the file of a new store, which stays empty for now."""
+    with _set_up(place) as lock_file:
+        is_new = not os.path.lexists(place.real)
+        connection = connect(place.real, make_like=lock_file)
+        try:
+            if is_new:
+                hand_over(place.real, place.owner)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
 def _make_ready(
     connection: sqlite3.Connection, place: Place, settings: Settings, moment: Moment
 ) -> tuple[str, ...]:
+    with _set_up(place):
+        current = is_current(connection, place.path)
+        warnings = _set_journal(connection, place, settings)
+        if not current:
+            migrate(connection, moment.wall)
+        return warnings
+
+
+@contextmanager
+def _set_up(place: Place) -> Iterator[str]:
+    """Have the lock of those who set the store up, a file that grants what the store's does."""
     from filelock import FileLock, Timeout  # noqa: PLC0415 - slow to import, and needed once
 
     lock = FileLock(
@@ -125,12 +162,9 @@ def _make_ready(
         mode=place.mode,
     )
     try:
+        os.close(open_side_file(lock.lock_file, place.mode, place.owner))
         with lock:
-            current = is_current(connection, place.path)
-            warnings = _set_journal(connection, place, settings)
-            if not current:
-                migrate(connection, moment.wall)
-            return warnings
+            yield lock.lock_file
     except Timeout as error:
         raise BackendUnavailable(
             f"the store {place.path} is being set up by another process for more than "
@@ -199,7 +233,7 @@ def _other_hosts(connection: sqlite3.Connection, place: Place, moment: Moment) -
     ).fetchall()
     if not rows:
         return ()
-    names = ", ".join(row[0] for row in rows)
+    names = ", ".join(str(row[0]) for row in rows)
     text = (
         f"the store {place.path} was used by {names} in the last day, and now by {host}: over "
         f"{place.filesystem.type} that is safe only where its locks work between hosts"

@@ -11,16 +11,19 @@ from __future__ import annotations
 import os
 import time
 
+from leasecron.backends.modes import Owner, open_side_file
+
 _POLL = 0.0005
 
 
 class Turnstile:
     """A bounded exclusive lock on a file, held by this object's descriptor.
 
-    The lock belongs to the descriptor, not to a thread: callers serialise their use of it.
+    The lock belongs to the descriptor, not to a thread: callers serialise their use of it. The file
+    gets the given mode and owner when it is made, which the first writer does.
     """
 
-    def __init__(self, path: str, *, mode: int) -> None:
+    def __init__(self, path: str, *, mode: int, owner: Owner) -> None:
         from portalocker import (  # noqa: PLC0415 - slow to import, and only SQLite needs it
             AlreadyLocked,
             LockException,
@@ -34,13 +37,18 @@ class Turnstile:
         self._taken = AlreadyLocked
         self._failed = LockException
         self._flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
-        except OSError:
-            self._file = -1
+        self._path = path
+        self._mode = mode
+        self._owner = owner
+        self._file = -1
 
-    def enter(self, wait: float) -> bool:
-        """Return True once it is this process's turn, or False after ``wait`` seconds."""
+    def enter(self, wait: float, *, make: bool = True) -> bool:
+        """Return True once it is this process's turn, or False after ``wait`` seconds.
+
+        It is False, too, where the file cannot be had, or is not there and not to be made.
+        """
+        if self._file < 0:
+            self._file = self._open(make=make)
         if self._file < 0:
             return False
         deadline = time.monotonic() + wait
@@ -68,3 +76,11 @@ class Turnstile:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def _open(self, *, make: bool) -> int:
+        try:
+            if make:
+                return open_side_file(self._path, self._mode, self._owner)
+            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from leasecron.backends.base import Backend
@@ -10,7 +11,7 @@ from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.plain import REQUIRED, complete
 from leasecron.backends.sqlite import SqliteBackend
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 
 RIGHT_FORMS = (
     "right are sqlite:////absolute/path.db, sqlite:///relative/path.db, a path that ends in .db,"
@@ -19,13 +20,14 @@ RIGHT_FORMS = (
 _ENDINGS = (".db", ".sqlite", ".sqlite3")
 _SQLITE = "sqlite:///"
 _LOCKDIR = "lockdir:///"
+_MODE = re.compile("0?[0-7]{3}")
 
 
 def backend_for(store: object) -> Backend:
     """Return the backend that ``store`` names; raises :class:`ConfigurationError`.
 
     URLs follow SQLAlchemy: three slashes and then the path, so four for an absolute one. Nothing in
-    a path is decoded; ``?durability=`` and ``?journal=`` are options.
+    a path is decoded; ``?durability=``, ``?journal=`` and ``?mode=`` (octal) are options.
     """
     if isinstance(store, os.PathLike):
         return _from_path(os.fspath(store), store)
@@ -33,32 +35,32 @@ def backend_for(store: object) -> Backend:
         kind = getattr(store, "kind", None)
         if isinstance(kind, str) and kind in REQUIRED and not isinstance(store, type):
             return complete(store, kind)
-        raise ConfigurationError(f"store {store!r} is not a store; {RIGHT_FORMS}")
+        raise ConfigurationError(f"store {shown(store)} is not a store; {RIGHT_FORMS}")
     if store == "memory://":
         return MemoryBackend()
     if store.startswith(_SQLITE):
         path, _, query = store.removeprefix(_SQLITE).partition("?")
         if not path:
-            raise ConfigurationError(f"store {store!r} names no file; {RIGHT_FORMS}")
+            raise ConfigurationError(f"store {shown(store)} names no file; {RIGHT_FORMS}")
         return SqliteBackend(path, **_options(store, query))
     if store.startswith(_LOCKDIR):
         path = store.removeprefix(_LOCKDIR)
         if not path:
-            raise ConfigurationError(f"store {store!r} names no directory; {RIGHT_FORMS}")
+            raise ConfigurationError(f"store {shown(store)} names no directory; {RIGHT_FORMS}")
         if "?" in path:
             raise ConfigurationError(
-                f"store {store!r}: a lock directory has no options; one whose path has a question"
-                " mark is named by LockDirBackend(path)"
+                f"store {shown(store)}: a lock directory has no options; one whose path has a"
+                " question mark is named by LockDirBackend(path)"
             )
         return LockDirBackend(path)
     if "://" in store or store.startswith(("sqlite:", "lockdir:")):
-        raise ConfigurationError(f"store {store!r} is not a URL of a store; {RIGHT_FORMS}")
+        raise ConfigurationError(f"store {shown(store)} is not a URL of a store; {RIGHT_FORMS}")
     return _from_path(store, store)
 
 
 def _from_path(path: str | bytes, store: object) -> Backend:
     if not isinstance(path, str) or not path.lower().endswith(_ENDINGS):
-        raise ConfigurationError(f"store {store!r} is not the path of a store; {RIGHT_FORMS}")
+        raise ConfigurationError(f"store {shown(store)} is not the path of a store; {RIGHT_FORMS}")
     return SqliteBackend(path)
 
 
@@ -66,10 +68,11 @@ def _options(store: str, query: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for part in query.split("&") if query else []:
         name, _, value = part.partition("=")
-        if name not in {"durability", "journal"} or name in options:
+        wrong = name == "mode" and not _MODE.fullmatch(value)
+        if name not in {"durability", "journal", "mode"} or name in options or wrong:
             raise ConfigurationError(
-                f"store {store!r}: {part!r} is not an option; right are durability=full or normal,"
-                " and journal=auto, wal or delete"
+                f"store {shown(store)}: {shown(part)} is not an option; right are durability=full"
+                " or normal, journal=auto, wal or delete, and mode=0660 or another file mode"
             )
-        options[name] = value
+        options[name] = int(value, 8) if name == "mode" else value
     return options

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import click
 
 from leasecron import __version__
 from leasecron.cli.demo import demo
 from leasecron.cli.doctor import doctor
 from leasecron.cli.init import init
+from leasecron.errors import printable
 
 
-@click.group()
+@contextmanager
+def _errors_printable() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["message"] = printable(error.message)  # it is declared final
+        raise
+
+
+class Commands(click.Group):
+    """The commands. What they print of a refusal is printable, whatever the arguments hold."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the arguments."""
+        with _errors_printable():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Do the command."""
+        with _errors_printable():
+            return super().invoke(ctx)
+
+
+@click.group(cls=Commands)
 @click.version_option(__version__, prog_name="leasecron")
 def main() -> None:
     """Every due run of every job, executed by exactly one instance of your application."""

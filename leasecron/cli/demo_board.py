@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from leasecron.cli.demo_messages import Message, Run
+from leasecron.errors import printable
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ def run_text(run: Run) -> str:
 def line_text(at: float, instance: str, verb: str, rest: str) -> str:
     """Return one line of the demo's log."""
     when = clock_text(datetime.fromtimestamp(at).astimezone(), milliseconds=True)
-    return f"{when}  {instance}  {verb:<11}  {rest}".rstrip()
+    return printable(f"{when}  {instance}  {verb:<11}  {rest}".rstrip())
 
 
 def _in_words(message: Message) -> str:

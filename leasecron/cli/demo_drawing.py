@@ -18,7 +18,7 @@ from rich.text import Text
 from leasecron.cli.demo_board import Board, Row, run_text
 from leasecron.cli.demo_check import JobRow
 from leasecron.cli.demo_messages import Run
-from leasecron.cli.demo_screen import HEADINGS, row_cells
+from leasecron.cli.demo_screen import HEADINGS, printed, row_cells
 
 _MOST_LINES = 14
 _ABOVE_LINES = 11  # rows of the terminal that the instances and the frames take
@@ -52,6 +52,7 @@ class DrawnScreen:
 
     def say(self, line: str) -> None:
         """Add a line to the log; below the closed picture, print it."""
+        line = printed(line)
         if self._live.is_started:
             self._lines.append(line)
         else:

@@ -8,6 +8,7 @@ from typing import Protocol, Self, TextIO
 
 from leasecron.cli.demo_board import Board
 from leasecron.cli.demo_check import JobRow
+from leasecron.errors import printable
 
 HEADINGS = ("job", "slots", "ran once", "finished by", "lost attempts")
 
@@ -53,7 +54,7 @@ class PlainScreen:
 
     def say(self, line: str) -> None:
         """Write a line."""
-        print(line, file=self._file, flush=True)
+        print(printed(line), file=self._file, flush=True)
 
     def draw(self, board: Board) -> None:
         """Show nothing: the lines have told it."""
@@ -65,6 +66,11 @@ class PlainScreen:
         for line in cells:
             padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
             self.say("  ".join(padded).rstrip())
+
+
+def printed(text: str) -> str:
+    """Return lines as they are shown; what an instance wrote before it ended may hold anything."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def row_cells(row: JobRow) -> tuple[str, ...]:

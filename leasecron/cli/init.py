@@ -13,7 +13,7 @@ from leasecron.backends.lockdir_marker import read_marker
 from leasecron.backends.lockdir_names import MARKER
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.cli.stores import StoreRefused, named_backend
-from leasecron.errors import BackendError
+from leasecron.errors import BackendError, printable
 
 
 @click.command()
@@ -33,11 +33,12 @@ def init(store: str) -> None:
     except BackendError as error:
         raise StoreRefused(str(error)) from error
     for warning in backend.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {printable(warning)}", err=True)
+    name = printable(backend.description)
     if there:
-        click.echo(f"the store {backend.description} was there already, and is ready")
+        click.echo(f"the store {name} was there already, and is ready")
     else:
-        click.echo(f"made the store {backend.description}")
+        click.echo(f"made the store {name}")
     if isinstance(backend, LockDirBackend):
         _tell_which(backend.path)
 
@@ -46,7 +47,9 @@ def _tell_which(path: str) -> None:
     """Say what tells this directory from an empty one that stands in for a missing mount."""
     marker, filesystem = read_marker(path), filesystem_of(path)
     if marker is not None:
-        click.echo(f"its id is {marker.id}: on every host that uses it, it must be the same")
+        click.echo(
+            f"its id is {printable(marker.id)}: on every host that uses it, it must be the same"
+        )
     if not filesystem.is_network:
         click.echo(
             f"it is on {filesystem.type}, local to this host: several hosts need a directory on a"
@@ -57,8 +60,8 @@ def _tell_which(path: str) -> None:
 def _to_make(backend: Backend) -> tuple[Backend, bool]:
     """Return the backend that makes the store when it is opened, and whether it is there."""
     match backend:
-        case SqliteBackend(path=path):
-            return backend, os.path.exists(path) and os.path.getsize(path) > 0
+        case SqliteBackend():
+            return backend, not backend.is_missing
         case LockDirBackend(path=path):
             return LockDirBackend(path, create=True), os.path.exists(os.path.join(path, MARKER))
     raise StoreRefused(

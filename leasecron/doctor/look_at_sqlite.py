@@ -19,11 +19,10 @@ from leasecron.backends.rows import Moment, read_moment
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_checks import check_filesystem, quick_checks, unusable
 from leasecron.backends.sqlite_contents import contents_of
-from leasecron.backends.sqlite_errors import is_busy, translated
+from leasecron.backends.sqlite_errors import is_busy, translated, understood
 from leasecron.backends.sqlite_place import Place, examine
 from leasecron.backends.sqlite_schema import is_current
-from leasecron.backends.sqlite_setup import Settings, reopen_store
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite_setup import Settings, reopen_store, turnstile_of
 from leasecron.clock import SystemClock
 from leasecron.doctor.looks import Look
 from leasecron.doctor.space import check_space
@@ -59,7 +58,8 @@ def _around(path: str) -> Iterator[Check]:
 
 def _look(place: Place, settings: Settings) -> Look:
     moment = read_moment(SystemClock(), local=not place.filesystem.is_network)
-    with translated(place.path), _connected(place, settings) as connection:
+    path = place.path
+    with translated(path), understood(path), _connected(place, settings) as connection:
         connection.execute("BEGIN")
         checks = quick_checks(connection, place, settings, moment)
         current = is_current(connection, place.path)
@@ -83,16 +83,14 @@ def _connected(place: Place, settings: Settings) -> Iterator[sqlite3.Connection]
 
 def _close(connection: sqlite3.Connection, place: Place) -> None:
     """Close in turn, as every user of the file does; without making the file for that."""
-    beside = f"{place.real}-turnstile"
-    turnstile = Turnstile(beside, mode=place.mode) if os.path.exists(beside) else None
-    held = turnstile is not None and turnstile.enter(_TURN)
+    turnstile = turnstile_of(place)
+    held = turnstile.enter(_TURN, make=False)
     try:
         connection.close()
     finally:
-        if turnstile is not None:
-            if held:
-                turnstile.leave()
-            turnstile.close()
+        if held:
+            turnstile.leave()
+        turnstile.close()
 
 
 def _check_write(connection: sqlite3.Connection) -> Check:

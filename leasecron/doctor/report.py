@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from leasecron.backends.checks import Check, Verdict
+from leasecron.errors import printable
 
 EXIT_CODES: dict[Verdict, int] = {"good": 0, "warning": 1, "bad": 2}
 
@@ -47,10 +48,10 @@ class Report:
         """Return lines of at most ``width`` characters, as far as that leaves room for text."""
         verdicts = max(len(verdict) for verdict in EXIT_CODES)
         names = max(len(check.name) for check in self.checks)
-        lines = [f"store {_printable(self.store)}", ""]
+        lines = [f"store {printable(self.store)}", ""]
         for check in self.checks:
             head = f"{check.verdict:<{verdicts}}  {check.name:<{names}}  "
-            lines += _wrapped(head, _printable(f"{check.found}: {check.reason}"), width)
+            lines += _wrapped(head, printable(f"{check.found}: {check.reason}"), width)
         return "\n".join([*lines, "", f"{self.verdict}: {_CONCLUSIONS[self.verdict]}"])
 
 
@@ -59,8 +60,3 @@ def _wrapped(head: str, text: str, width: int) -> list[str]:
     # A path or a command is never cut: it may be copied from here.
     first, *more = textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False)
     return [head + first, *(" " * len(head) + line for line in more)]
-
-
-def _printable(text: str) -> str:
-    """Return text that no terminal obeys: job names and paths may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

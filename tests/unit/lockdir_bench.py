@@ -18,7 +18,7 @@ from contract.driver import a_claim
 from contract.hand_clock import HandClock
 from contract.server_clock import lock_directory
 
-from leasecron.backends import lockdir_descriptors, lockdir_io
+from leasecron.backends import lockdir_descriptors, lockdir_io, modes
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.model import ClaimAnswer
 
@@ -38,6 +38,7 @@ _CALLS = frozenset(
         "ftruncate",
         "fstat",
         "fchmod",
+        "fchown",
         "link",
         "unlink",
         "mkdir",
@@ -92,7 +93,7 @@ class FaultyOs:
 def system(monkeypatch: pytest.MonkeyPatch) -> FaultyOs:
     """The operating system of every lock directory of this test."""
     made = FaultyOs()
-    for module in (lockdir_io, lockdir_descriptors):
+    for module in (lockdir_io, lockdir_descriptors, modes):
         monkeypatch.setattr(module, "os", made)
     return made
 

@@ -128,7 +128,7 @@ def test_a_context_has_the_facts_of_its_run() -> None:
     assert (ctx.job, ctx.slot, ctx.attempt, ctx.fence) == ("sync", at(10), 2, 3)
     assert (ctx.token, ctx.instance, ctx.trigger, ctx.lateness) == ("t", "one", "takeover", 1.5)
     assert not ctx.signal.is_set()
-    assert repr(ctx) == "<RunContext sync 2026-01-01T00:00:10+00:00 attempt 2>"
+    assert repr(ctx) == "<RunContext 'sync' 2026-01-01T00:00:10+00:00 attempt 2>"
 
 
 def test_a_signal_works_with_the_clocks_of_the_machine() -> None:

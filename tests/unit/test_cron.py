@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from leasecron.cron import Cron
-from leasecron.errors import ConfigurationError
+from leasecron.errors import ConfigurationError, shown
 
 ROOT = Path(__file__).parents[2]
 CASES = json.loads((ROOT / "tests/cases/cron.json").read_text("utf-8"))
@@ -82,7 +82,7 @@ def test_an_expression_that_is_not_understood_is_refused_by_its_name(expression:
     with pytest.raises(ConfigurationError) as caught:
         Cron(expression)
 
-    assert f"cron expression {expression!r}".replace("' '", "''") in str(caught.value)
+    assert f"cron expression {shown(expression)}".replace("' '", "''") in str(caught.value)
 
 
 def test_the_message_says_what_would_be_right() -> None:
@@ -206,7 +206,7 @@ def test_what_is_no_known_zone_is_refused_by_its_name(tz: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Cron("0 3 * * *", tz)
 
-    assert f"tz is {tz!r}" in str(caught.value)
+    assert f"tz is {shown(tz)}" in str(caught.value)
     assert "'Europe/Amsterdam'" in str(caught.value)
 
 

@@ -17,7 +17,7 @@ from contract.driver import a_claim
 from contract.hand_clock import HandClock
 from doctor_support import OnFilesystem, by_name, claim, looked, make, the_only_bad, verdicts
 
-from leasecron.backends import sqlite_checks, sqlite_contents, sqlite_schema
+from leasecron.backends import sqlite_checks, sqlite_contents, sqlite_schema, sqlite_setup
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_setup import Journal
 from leasecron.backends.turnstile import Turnstile
@@ -47,8 +47,7 @@ def test_looking_makes_and_changes_nothing(path: Path, journal: Journal) -> None
     backend = SqliteBackend(path, journal=journal)
     backend.open()
     backend.close()
-    for name in ("-turnstile", "-setup.lock"):
-        Path(f"{path}{name}").unlink()
+    Path(f"{path}-setup.lock").unlink()
     before = path.read_bytes(), path.stat().st_mtime_ns
 
     look_at_sqlite(backend)
@@ -79,19 +78,20 @@ def test_the_last_to_close_a_store_does_so_in_turn(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(path)
+    Path(f"{path}-turnstile").touch()  # as the first writer does
     log = Path(f"{path}-wal")
     seen: list[tuple[str, bool]] = []
 
     class Watched(Turnstile):
-        def enter(self, wait: float) -> bool:
+        def enter(self, wait: float, *, make: bool = True) -> bool:
             seen.append(("in turn", log.exists()))
-            return super().enter(wait)
+            return super().enter(wait, make=make)
 
         def leave(self) -> None:
             seen.append(("next", log.exists()))
             super().leave()
 
-    monkeypatch.setattr(looking, "Turnstile", Watched)
+    monkeypatch.setattr(sqlite_setup, "Turnstile", Watched)
 
     looked(path)
 

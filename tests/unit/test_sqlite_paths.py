@@ -49,6 +49,7 @@ def test_odd_names_are_plain_names(
     backend.open()
     backend.suspend()
     assert backend.history() == []
+    backend.claim([a_claim(0, "a", max_late=1e12)])
 
     assert backend.path == str(tmp_path / name)
     assert (tmp_path / name).stat().st_size > 0

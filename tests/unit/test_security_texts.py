@@ -1,0 +1,105 @@
+"""What comes from outside is shown as one printable line of bounded length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nasty_texts import NASTY, Rude, fail
+
+import leasecron.errors
+from leasecron import BackendError, ConfigurationError, LeasecronError, Scheduler
+from leasecron.errors import MOST, printable, shown
+from leasecron.jobs import MOST_OF_NAME
+
+# The one place
+
+
+@settings(max_examples=50, derandomize=True)
+@given(st.text(max_size=60), st.integers(1, 50))
+def test_a_printable_text_is_one_line_without_anything_else(text: str, most: int) -> None:
+    made = printable(text, most)
+    assert made.isprintable()
+    assert len(made) <= 10 * most + 40
+    if text.isprintable() and len(text) <= most:
+        assert made == text
+
+
+def test_a_text_that_is_cut_says_how_long_it_was() -> None:
+    assert printable("x" * 20, 5) == "xxxxx... (20 characters)"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(NASTY, Rude(lambda: NASTY), Rude(fail), Rude(lambda: "x" * 10**7), 10**5000),
+        *("x" * 10**7, [NASTY] * 10_000, NASTY.encode()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_is_shown_in_one_line_of_bounded_length(value: object) -> None:
+    assert shown(value).isprintable()
+    assert len(shown(value)) < 10_100
+
+
+@pytest.mark.parametrize("kind", [LeasecronError, ConfigurationError, BackendError])
+def test_the_text_of_every_error_is_one_line(kind: type[LeasecronError]) -> None:
+    assert str(kind(f"the store {NASTY} failed")).isprintable()
+    assert len(str(kind("x" * 10**7))) < MOST + 100
+    assert str(kind("as it is")) == "as it is"
+
+
+def test_no_error_of_the_package_has_a_text_of_its_own() -> None:
+    own = vars(leasecron.errors).values()
+    kinds = [kind for kind in own if isinstance(kind, type) and issubclass(kind, LeasecronError)]
+    assert len(kinds) > 5
+    assert {kind.__str__ for kind in kinds} == {LeasecronError.__str__}
+
+
+# Bounded lengths
+
+
+def as_options(name: str) -> Any:
+    return {name: 1}
+
+
+def test_a_name_is_at_most_a_thousand_characters_long() -> None:
+    scheduler = Scheduler("memory://", instance="i" * MOST_OF_NAME)
+    scheduler.every("j" * MOST_OF_NAME, "10s", print)
+    with pytest.raises(ConfigurationError, match=r"too long.* at most 1000 characters"):
+        scheduler.every("j" * (MOST_OF_NAME + 1), "10s", print)
+    with pytest.raises(ConfigurationError, match="instance is 'iii"):
+        Scheduler("memory://", instance="i" * (MOST_OF_NAME + 1))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda huge: Scheduler(huge),
+        lambda huge: Scheduler(f"sqlite://{huge}"),
+        lambda huge: Scheduler(f"sqlite:///x.db?{huge}"),
+        lambda huge: Scheduler(f"lockdir:////{huge}"),
+        lambda huge: Scheduler(f"lockdir:////x?{huge}"),
+        lambda huge: Scheduler("memory://", instance=huge),
+        lambda huge: Scheduler("memory://", tz=huge),
+        lambda huge: Scheduler("memory://").every(huge, "10s", print),
+        lambda huge: Scheduler("memory://").every("job", huge, print),
+        lambda huge: Scheduler("memory://").cron("job", huge, print),
+        lambda huge: Scheduler("memory://").every("job", "10s", print, lease=huge),
+        lambda huge: Scheduler("memory://").every("job", "10s", print, **as_options(huge)),
+        lambda huge: Scheduler("memory://").on(huge, print),
+        lambda huge: Scheduler("memory://").remove(huge),
+        lambda huge: Scheduler("memory://").history(huge),
+    ],
+)
+def test_a_megabyte_that_is_wrong_makes_no_message_of_a_megabyte(
+    wrong: Callable[[Any], object],
+) -> None:
+    for huge in ("x" * 1_000_000, NASTY * 10_000):
+        with pytest.raises(ConfigurationError) as caught:
+            wrong(huge)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < MOST + 100
