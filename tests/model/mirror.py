@@ -1,0 +1,99 @@
+"""MemoryBackend, taken along on an exploration: each step is made there too, and compared.
+
+Every situation that is found brings the tables that the same steps have led to in a real store.
+They are copied for each step that changes them, and never put together from what the model says.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from copy import copy
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.rows import RunRow
+from leasecron.model import Retention
+from model.claim_table import Answer, Lost, Table
+from model.situations import Outcome, Situation, Step, World, clocks
+from model.translation import JOB, UPTIME, Translation
+
+TICK = 10.0
+Tables = Any
+"""What a MemoryBackend keeps; private to it."""
+
+_values = attrgetter(*(field.name for field in fields(RunRow)))
+
+
+class Mirror:
+    """A store in memory whose tables are exchanged from situation to situation."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._translation = Translation(world.rules, TICK)
+        self._backend = MemoryBackend()
+        self._translation.clock.uptime = UPTIME
+        self._backend.open(self._translation.clock)
+        self._before: Tables = None
+        self._tables: Tables = None
+
+    def begin(self) -> Tables:
+        """Return the tables of a new store."""
+        return self._backend._tables
+
+    def use(self, tables: Tables) -> None:
+        """Work with a copy of these tables."""
+        self._before = tables
+        self._tables = self._backend._tables = _copied(tables)
+
+    def make(self, step: Step, situation: Situation) -> Outcome:
+        """Make a step of an instance."""
+        self._translation.set_clock(clocks(situation, self._world, step.instance))
+        if step.act == "prune":
+            retention = Retention(JOB, self._world.rules.keep * TICK, 1000, 1e6)
+            assert self._backend.prune([retention]) is False
+            return self._recorded()
+        return self._translation.call(step, self._backend)
+
+    def is_unchanged(self) -> bool:
+        """Say whether all is as it was when the copy was made."""
+        return _kept(self._tables) == _kept(self._before)
+
+    def taken(self) -> Tables:
+        """Return the tables as they are now."""
+        return self._tables
+
+    def table(self) -> Table:
+        """Return what the store knows, in the words of the model."""
+        mine = self._tables
+        return self._translation.table(list(mine.runs[JOB].values()), mine._fence, mine.pruned(JOB))
+
+    def has_recorded(self, answer: Outcome) -> bool:
+        """Say whether the history grew by the attempts that were closed, and no others."""
+        match answer:
+            case Answer():
+                return sorted(self._recorded()) == sorted(answer.closed)
+            case tuple():
+                return self._recorded() == answer
+        return not self._recorded()
+
+    def _recorded(self) -> tuple[Lost, ...]:
+        mine, before = self._tables.results[JOB], self._before.results[JOB]
+        return tuple(self._translation.lost(mine[fence]) for fence in mine if fence not in before)
+
+
+def _kept(tables: Tables) -> tuple[object, ...]:
+    return (tables.runs, tables._open, tables.jobs, tables._fence, tables.results)
+
+
+def _copied(tables: Tables) -> Tables:
+    """Copy the tables, and the rows in them."""
+    made = copy(tables)
+    rows = {slot: RunRow(*_values(row)) for slot, row in tables.runs[JOB].items()}
+    made.runs = defaultdict(dict, {JOB: rows})
+    made._open = defaultdict(dict, {JOB: {slot: rows[slot] for slot in tables._open[JOB]}})
+    made._seen = {}
+    made.results = defaultdict(dict, {JOB: dict(tables.results[JOB])})
+    made.jobs = {name: copy(job) for name, job in tables.jobs.items()}
+    return made

@@ -1,0 +1,83 @@
+"""What must hold after every step, and in every situation."""
+
+from __future__ import annotations
+
+from model.claim_table import ENDED, Answer, Run, is_live
+from model.situations import (
+    INSTANCES,
+    OF_HOLDERS,
+    Outcome,
+    Situation,
+    Step,
+    World,
+    clocks,
+)
+
+
+def wrong_step(
+    world: World, before: Situation, step: Step, answer: Outcome, after: Situation
+) -> str | None:
+    """Say which promise a step breaks."""
+    run = before.table.runs[step.at] if step.at >= 0 else None
+    if step.act in {*OF_HOLDERS, "give back"} and (run is None or run.token != step.token):
+        if after is not before:
+            return "a stale token changed something"
+        if answer not in {"lost", False}:
+            return "a stale token was not told that it is one"
+    if isinstance(answer, Answer) and answer.outcome == "won":
+        return _wrong_win(world, before, step, answer) or _wrong_changes(world, before, step, after)
+    return None if after is before else _wrong_changes(world, before, step, after)
+
+
+def wrong_situation(world: World, situation: Situation) -> str | None:
+    """Say which promise a situation breaks: of one job, one lease that anybody sees as alive."""
+    observers = [clocks(situation, world, instance) for instance in range(INSTANCES)]
+    live = [
+        at
+        for at, run in enumerate(situation.table.runs)
+        if run is not None and any(is_live(run, now) for now in observers)
+    ]
+    if world.rules.overlap == "skip" and len(live) > 1:
+        return f"two live leases of one job, of the slots {live}"
+    return None
+
+
+def _wrong_win(world: World, before: Situation, step: Step, answer: Answer) -> str | None:
+    table = before.table
+    run, fence = table.runs[step.at], answer.fence or 0
+    if run is not None and run.state in ENDED:
+        return "a finished run was won again"
+    if run is None and table.pruned is not None and world.rules.slots[step.at] <= table.pruned:
+        return "a run that was pruned was won again"
+    if run is not None and (answer.attempt, fence) == (run.attempt, run.fence):
+        return None
+    given = [other.fence for other in table.runs if other is not None]
+    return None if fence > max(given, default=0) else "a fence did not rise"
+
+
+def _wrong_changes(world: World, before: Situation, step: Step, after: Situation) -> str | None:
+    if after.table.next_fence < before.table.next_fence:
+        return "the fences fell"
+    for at, old in enumerate(before.table.runs):
+        new = after.table.runs[at]
+        if old is None or old is new:
+            continue
+        if old.state in ENDED and new is not None and _end(old) != _end(new):
+            return "a finished run changed"
+        if step.at == at and step.token == old.token:
+            continue
+        if len(world.ahead) == 1 and _is_taken(old, new) and _was_live(old, before, world):
+            return "a lease was taken before its time"
+    return None
+
+
+def _end(run: Run) -> tuple[object, ...]:
+    return (run.state, run.token, run.instance, run.attempt, run.lost, run.fence)
+
+
+def _was_live(run: Run, situation: Situation, world: World) -> bool:
+    return is_live(run, clocks(situation, world, int(run.instance)))
+
+
+def _is_taken(old: Run, new: Run | None) -> bool:
+    return new is None or new.token != old.token or new.host is None

@@ -1,0 +1,168 @@
+"""Between the words of the model and those of a store: calls, answers and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from contract.hand_clock import START, HandClock
+
+from leasecron.backends.base import LeaseBackend
+from leasecron.backends.rows import LEASE_ENDED, RunRow
+from leasecron.model import (
+    Claim,
+    ClaimAnswer,
+    Ending,
+    LeaseRef,
+    RunResult,
+    Status,
+    from_seconds,
+    to_ms,
+)
+from model.claim_table import Answer, Lost, Now, Rules, Run, Table
+from model.situations import Outcome, Step
+
+JOB = "job"
+UPTIME = 5000.0
+FIRST_FENCE = round(START * 1000)
+"""That of a store which was created at the start of the clock."""
+
+
+@dataclass
+class Translation:
+    """The rules of a world, in which one unit of time is so many ``seconds``."""
+
+    rules: Rules
+    seconds: float
+    clock: HandClock = field(default_factory=HandClock)
+
+    def set_clock(self, now: Now) -> None:
+        """Show what an observer sees."""
+        self.clock.boot = _boot(now.host)
+        self.clock.now = START + now.wall * self.seconds
+        self.clock.uptime = UPTIME + now.elapsed * self.seconds
+
+    def slot(self, at: int) -> datetime:
+        return from_seconds(START + self.rules.slots[at] * self.seconds)
+
+    def call(self, step: Step, backend: LeaseBackend) -> Outcome:
+        """Make a step in a store; return its answer in the words of the model."""
+        return _CALLS[step.act](self, step, backend)
+
+    def claim(self, step: Step, backend: LeaseBackend) -> Outcome:
+        (answer,) = backend.claim([self.request(step)])
+        return self.answer(answer)
+
+    def request(self, step: Step) -> Claim:
+        """Return what a step asks for."""
+        takeover = step.act == "take over"
+        return Claim(
+            job=JOB,
+            slot=self.slot(step.at),
+            token=step.token,
+            instance=str(step.instance),
+            lease=self.rules.lease * self.seconds,
+            overlap=self.rules.overlap,
+            max_attempts=self.rules.max_attempts,
+            max_late=self.rules.max_late * self.seconds,
+            mode="takeover" if takeover else "claim",
+            trigger="takeover" if takeover else "scheduled",
+        )
+
+    def answer(self, answer: ClaimAnswer) -> Answer:
+        """Return what a store answers to a claim."""
+        assert answer.wait is None
+        return Answer(
+            answer.outcome,
+            answer.attempt,
+            None if answer.fence is None else answer.fence - FIRST_FENCE + 1,
+            answer.holder,
+            None if answer.other is None else self._at(to_ms(answer.other)),
+            tuple(map(self.lost, answer.closed)),
+            answer.abandoned,
+        )
+
+    def heartbeat(self, step: Step, backend: LeaseBackend) -> Outcome:
+        lease = self.rules.lease * self.seconds
+        (answer,) = backend.heartbeat([LeaseRef(JOB, self.slot(step.at), step.token, lease)])
+        return answer
+
+    def finish(self, step: Step, backend: LeaseBackend) -> Outcome:
+        kept = step.act == "fail, keep lease"
+        status: Status = "failed" if kept else "success"
+        (answer,) = backend.finish(
+            [Ending(JOB, self.slot(step.at), step.token, status, keep_lease=kept)]
+        )
+        return answer
+
+    def release(self, step: Step, backend: LeaseBackend) -> Outcome:
+        counted = step.act == "release"
+        (answer,) = backend.release(
+            [Ending(JOB, self.slot(step.at), step.token, "interrupted", counted=counted)]
+        )
+        return answer
+
+    def lost(self, result: RunResult) -> Lost:
+        """Return what a record of a lost attempt says."""
+        assert (result.job, result.status) == (JOB, "lost")
+        return self.attempt(result)
+
+    def attempt(self, result: RunResult) -> Lost:
+        """Return which attempt a record is of."""
+        assert result.fence is not None
+        fence = result.fence - FIRST_FENCE + 1
+        return Lost(self._at(to_ms(result.slot)), result.attempt, fence, result.instance)
+
+    def row(self, row: RunRow) -> tuple[int, Run]:
+        """Return a row as the model has it, and of which slot; nobody's tokens are one."""
+        ended = row.boot == LEASE_ENDED
+        assert ended or row.boot is not None
+        run = Run(
+            state=row.state,
+            token="" if row.state in {"abandoned", "replaced"} else row.token,
+            instance=row.instance,
+            attempt=row.attempt,
+            lost=row.lost,
+            fence=row.fence - FIRST_FENCE + 1,
+            released_fence=None
+            if row.released_fence is None
+            else row.released_fence - FIRST_FENCE + 1,
+            host=None if ended else int((row.boot or "")[-1]),
+            elapsed_until=0 if ended else self._units(row.lease_mono, UPTIME),
+            wall_until=self._units(row.lease_until, START),
+        )
+        return self._at(row.slot), run
+
+    def table(self, rows: list[RunRow], next_fence: int, pruned: int | None) -> Table:
+        """Return all that a store knows of the job."""
+        runs: list[Run | None] = [None] * len(self.rules.slots)
+        for row in rows:
+            at, runs[at] = self.row(row)
+        mark = None if pruned is None else self._units(pruned, START)
+        return Table(tuple(runs), next_fence - FIRST_FENCE + 1, mark)
+
+    def _at(self, slot: int) -> int:
+        return self.rules.slots.index(self._units(slot, START))
+
+    def _units(self, milliseconds: int, since: float) -> int:
+        units, rest = divmod(milliseconds - round(since * 1000), round(self.seconds * 1000))
+        assert rest == 0
+        return units
+
+
+def _boot(host: int) -> str:
+    """Name a host so that two of them judge each other's leases by their wall clocks."""
+    return f"boot-a/ns-{host}"
+
+
+_CALLS: dict[str, Callable[[Translation, Step, Any], Outcome]] = {
+    "claim": Translation.claim,
+    "take over": Translation.claim,
+    "heartbeat": Translation.heartbeat,
+    "finish": Translation.finish,
+    "fail, keep lease": Translation.finish,
+    "release": Translation.release,
+    "give back": Translation.release,
+}
