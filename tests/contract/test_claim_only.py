@@ -41,6 +41,11 @@ def test_a_slot_has_one_winner(claiming: ClaimDriver) -> None:
         assert is_lost(claiming.claim(0, token))
 
 
+def test_claims_of_instances_with_one_name_have_one_winner(claiming: ClaimDriver) -> None:
+    assert claiming.claim(0, "a", instance="web").outcome == "won"
+    assert is_lost(claiming.claim(0, "b", instance="web"))
+
+
 def test_the_winner_makes_the_first_attempt(claiming: ClaimDriver) -> None:
     assert claiming.claim(0, "a").attempt == 1
 

@@ -43,10 +43,12 @@ def test_a_lease_renewed_after_a_step_holds_after_the_step_back(store: Driver, s
     assert store.claim(0, "b").outcome == "won"
 
 
+@pytest.mark.parametrize("boot", ["boot-a/ns-1", None], ids=["one boot", "no name"])
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_a_lease_that_was_ended_stays_so_whatever_the_clock_says(
-    store: Driver, step: float
+    store: Driver, step: float, boot: str | None
 ) -> None:
+    store.clock.boot = boot
     store.win(0, "a")
     store.finish(0, "a")
     store.win(1, "b", max_late=1e9)

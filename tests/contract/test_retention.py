@@ -47,6 +47,16 @@ def test_an_old_row_goes_and_its_slot_stays_done(store: Driver) -> None:
     assert (answer.outcome, answer.holder) == ("done", None)
 
 
+def test_a_fence_is_not_given_again_once_its_run_is_pruned(store: Driver) -> None:
+    run(store, 10)
+    fence = run(store, 0)
+    store.clock.advance(1e8)
+    store.backend.prune([EVERYTHING])
+    assert store.statuses() == []
+
+    assert store.win(1e8, "b") > fence
+
+
 def test_the_newest_row_of_a_job_stays_for_ever(store: Driver) -> None:
     run(store, 0)
     run(store, 10)

@@ -144,19 +144,22 @@ def test_a_newer_run_keeps_its_lease_where_overlap_is_allowed(store: Driver) -> 
     assert store.heartbeat(3600, "a") == "ok"
 
 
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
 @pytest.mark.parametrize("kept", [0, 3600])
 def test_the_kept_lease_of_an_ended_run_is_not_renewed_after_it_was_found_over(
-    store: Driver, kept: int
+    store: Driver, kept: int, overlap: str
 ) -> None:
-    store.win(kept, "a")
+    fence = store.win(kept, "a")
     store.finish(kept, "a", "failed", keep_lease=True)
     store.clock.advance(10)
     with store.clock.seen_by(boot="boot-a/ns-2", wall=LEASE):
-        store.win(10, "b")
+        store.win(10, "b", overlap=overlap)
 
     assert store.heartbeat(kept, "a") == "lost"
     assert store.statuses() == []
     assert store.take_over(kept, "c").outcome == "done"
+    store.save(kept, fence, "failed")  # it ended as that, and nobody has changed it since
+    assert store.statuses() == [(fence, "failed")]
 
 
 def test_a_takeover_of_an_older_run_settles_too(store: Driver) -> None:

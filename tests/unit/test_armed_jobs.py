@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta
 
+import pytest
 from fake_instances import NOON, Once
+from runs_support import Fleet, at
 from timers_bench import Bench, job
 
 from leasecron import Scheduler
 from leasecron.backends.memory import MemoryBackend
+from leasecron.jobs import DeclaredJob
+from leasecron.lease_runner import LeaseRunner
 from leasecron.schedules import Every
 from leasecron.testing import EventRecorder
 
@@ -90,6 +94,24 @@ def test_after_arming_was_stopped_no_schedule_is_asked_again(bench: Bench) -> No
     bench.clock.advance(120)
     assert schedule.asked == 1
     assert timers.next_slot(over) is None
+
+
+def test_a_run_that_cannot_be_handed_over_costs_its_job_no_later_slot(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = LeaseRunner.run
+
+    def fails_at_first(runner: LeaseRunner, job: DeclaredJob, slot: datetime) -> None:
+        if slot == at(10):
+            raise MemoryError
+        run(runner, job, slot)
+
+    monkeypatch.setattr(LeaseRunner, "run", fails_at_first)
+    one = fleet.instance()
+    one.every(10, lambda: None)
+    fleet.start()
+    fleet.until(31)
+    assert [event.slot for event in one.of("success")] == [at(20), at(30)]
 
 
 def test_2000_jobs_armed_for_tomorrow_use_few_threads() -> None:

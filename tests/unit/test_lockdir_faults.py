@@ -303,6 +303,25 @@ def test_without_links_a_file_that_is_being_written_is_taken(
         assert claim(backend, 0, "a").outcome == "done"
 
 
+def test_without_links_a_file_that_was_made_at_the_last_moment_is_taken(
+    backend: LockDirBackend, system: FaultyOs, locks: Path
+) -> None:
+    claim(backend, 0, "b")
+    (found,) = claim_files(locks)
+    text = found.read_bytes()
+    found.unlink()
+
+    def fault(_number: int, name: str, real: Callable[[], object]) -> object:
+        if name == "link":  # another one wins just now
+            found.write_bytes(text)
+            raise OSError(errno.EPERM, "there are no links")
+        return real()
+
+    with system.doing(fault):
+        assert claim(backend, 0, "a").outcome == "done"
+    assert [token_in(path) for path in claim_files(locks)] == ["b"]
+
+
 def test_without_links_a_claim_that_could_not_be_written_is_finished_later(
     backend: LockDirBackend, system: FaultyOs, locks: Path
 ) -> None:

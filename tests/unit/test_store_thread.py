@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from store_bench import StoreBench, raises
 
+from leasecron.calls import Kind
 from leasecron.errors import BackendError, BackendUnavailable, SchedulerStateError
 from leasecron.store import OPEN_WAIT
 
@@ -95,6 +96,20 @@ def test_closing_waits_for_ends_and_results_and_for_nothing_else(opened: StoreBe
     opened.clock.advance(1)
     assert len(opened.closed) == 1
     assert [item for item, _ in opened.replies] == ["f", "l", "c", "r"]
+
+
+@pytest.mark.parametrize("kind", ["finish", "release", "save_results"])
+def test_closing_waits_for_what_must_be_stored_though_it_is_alone(
+    opened: StoreBench, kind: Kind
+) -> None:
+    opened.backend.away.add(kind)
+    opened.submit(kind, "item")
+    opened.close()
+    opened.clock.advance(60)
+    assert opened.closed == []
+    opened.backend.away.clear()
+    opened.clock.advance(2)
+    assert len(opened.closed) == 1
 
 
 def test_closing_does_not_wait_for_a_claim(opened: StoreBench) -> None:

@@ -139,6 +139,7 @@ def test_a_timed_out_run_that_was_taken_over_is_interrupted(fleet: Fleet) -> Non
     assert [event.reason for event in one.of("interrupted")] == ["takeover"]
     assert one.of("failure") == []
     assert fleet.history() == []
+    assert one.scheduler.stop(timeout=1)  # its thread is back, and nothing of it is left
 
 
 def test_a_zombie_that_outlives_a_stop_keeps_its_lease(fleet: Fleet) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
 from runs_support import SEEDS, Fleet, at
 
 from leasecron import RunContext
-from leasecron.workers import IDLE
+from leasecron.workers import IDLE, Worker
 
 
 def workers(fleet: Fleet) -> list[str]:
@@ -90,3 +91,17 @@ def test_a_handler_that_starts_threads_and_ends_leaves_them_alone(fleet: Fleet) 
     assert one.scheduler.stop()
     fleet.until(640)
     assert left == [False]  # the signal belongs to a run that ended before the stop
+
+
+def test_the_copy_of_a_worker_in_a_child_that_its_handler_forked_ends(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.getpid()
+    with monkeypatch.context() as patched:
+        worker = Worker(fleet.clock, "leasecron-worker-1", lambda _idle: None)
+        worker.give(lambda: patched.setattr(os, "getpid", lambda: here + 1))
+        fleet.clock.settle()
+        left = workers(fleet)
+    worker.give(None)
+    fleet.clock.settle()
+    assert left == []
