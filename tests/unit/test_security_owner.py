@@ -180,6 +180,8 @@ def test_who_is_not_root_gives_nothing_away(folder: Path) -> None:
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (NOBODY, NOBODY, 0o640)
 
 
-def test_the_history_of_a_store_that_is_not_there_is_empty_and_makes_nothing(tmp_path: Path) -> None:
+def test_the_history_of_a_store_that_is_not_there_is_empty_and_makes_nothing(
+    tmp_path: Path,
+) -> None:
     assert Scheduler(tmp_path / "store.db").history() == []
     assert list(tmp_path.iterdir()) == []
