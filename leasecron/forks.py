@@ -2,7 +2,7 @@
 
 Python's own forks: before one, every store thread is brought to rest between transactions with its
 connection closed; in the child nothing runs. uWSGI forks in C without these hooks, so under it
-nothing is started before the fork.
+nothing is started before the fork. Threads that are greenlets: nothing is started at all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ from leasecron.logger import logger
 
 EXIT_WAIT = 3.0
 """Seconds that the end of the interpreter waits for handlers that heed their signal."""
+
+_GREENLETS = {
+    "gevent": ("gevent.monkey", "is_module_patched", "threading"),
+    "eventlet": ("eventlet.patcher", "is_monkey_patched", "thread"),
+}
+"""Libraries that can put greenlets in the place of threads, and whom to ask whether they did."""
 
 
 class Member(Protocol):
@@ -118,6 +124,24 @@ def _at_exit() -> None:
     # All are told before one is waited for.
     for wait in [member.stop_at_exit() for member in _own()]:
         wait(max(0.0, give_up - time.monotonic()))
+
+
+def refuse_greenlets() -> None:
+    """Raise :class:`SchedulerStateError` where threads are greenlets, or are about to be.
+
+    A greenlet goes on until it waits. A handler that computes for longer than its lease would stop
+    its own heartbeats, never learn of it, and be attempted by others at the same time; and in a
+    signal handler nobody could wait for a stop.
+    """
+    for library, (module, question, name) in _GREENLETS.items():
+        is_patched = getattr(sys.modules.get(module), question, None)
+        # gunicorn's worker of that name patches after post_fork, under threads that run already.
+        if f"gunicorn.workers.g{library}" in sys.modules or (is_patched and is_patched(name)):
+            raise SchedulerStateError(
+                f"{library} makes the threads of this process greenlets, among which a handler that"
+                " computes stops all heartbeats; use threads (gunicorn: --worker-class gthread), or"
+                " run the scheduler in a process of its own"
+            )
 
 
 def leave_to_uwsgi_workers(start: Callable[[], None]) -> bool:
