@@ -56,6 +56,8 @@ def _run(place: Place, folder: Path, seed: int, seconds: float, quiet: float) ->
     verdict = check(story, kept)
     for line in defects_told(sorted(folder.glob("errors-*"))):
         verdict.violations.append(violation("an instance met a defect of its own", line))
+    if not story.attempts:  # a proof of nothing
+        verdict.violations.append(violation("nothing was run", "no handler was ever called"))
     for line in summary(story, kept, verdict):
         print(line)
     return 1 if verdict.violations else 0
