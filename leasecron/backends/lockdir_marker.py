@@ -185,6 +185,10 @@ def _make_store(path: str, modes: Modes, now: int) -> Marker:
         marker = read_marker(path)  # another one may have made it by now, and use it
         if marker is not None:
             return marker
+        if MARKER in others:  # this host believes for a while longer in the absence that it saw
+            raise BackendUnavailable(
+                f"the {MARKER} of the store {path} was made just now and is not to be seen yet"
+            )
         raise BackendError(
             f"the folder {path} cannot become a store: it has no {MARKER} and is not empty, there "
             f"is {', '.join(others[:3])}"

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leasecron.backends.lockdir import LockDirBackend
+from leasecron.errors import BackendUnavailable
 from leasecron.model import Claim, from_ms
 
 JOB = "race"
 LARGEST_BATCH = 4
 MAX_LATE = 86_400.0
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _claim_all(place: str, token: str, create: str = "") -> None:
     backend = LockDirBackend(place, create=bool(create))
     print("begun", flush=True)
     sys.stdin.readline()
-    backend.open()
+    _open(backend)
     print("ready", flush=True)
     due = json.loads(sys.stdin.readline())
     won = []
@@ -118,6 +120,20 @@ def _claim_all(place: str, token: str, create: str = "") -> None:
                 won.append(slot)
     backend.close()
     print(json.dumps(won))
+
+
+def _open(backend: LockDirBackend) -> None:
+    """Open as the store thread does: what is not to be seen yet is asked for again."""
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            backend.open()
+        except BackendUnavailable:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from lockdir_bench import (
 )
 from test_lockdir_history import record
 
+from leasecron.backends import lockdir_marker
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.errors import (
     BackendError,
@@ -450,3 +451,15 @@ def test_a_child_that_was_forked_while_it_is_open_can_not_use_it(locks: Path) ->
         backend.history()
     backend.open()
     backend.close()
+
+
+def test_a_marker_that_others_made_just_now_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A network filesystem's client shows the new name in a listing and denies it to whoever opens.
+    LockDirBackend(tmp_path, create=True).open()
+    monkeypatch.setattr(lockdir_marker, "read_marker", lambda _path: None)
+    said = refused(tmp_path, BackendUnavailable, create=True)
+    assert "leasecron.json" in said
+    monkeypatch.undo()
+    LockDirBackend(tmp_path, create=True).open()
