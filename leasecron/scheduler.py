@@ -148,7 +148,7 @@ class Scheduler(Declarations):
         ``LEASECRON_OFF=1`` in the environment it only logs that. Raises :class:`BackendError` for a
         store that cannot be used, RuntimeError where no thread can be had, and
         :class:`SchedulerStateError` in a process that was forked from a running one without
-        Python's hooks.
+        Python's hooks, and where gevent or eventlet makes threads greenlets.
         """
         if os.environ.get("LEASECRON_OFF") == "1":
             logger.info("the scheduler is not started: LEASECRON_OFF=1")
