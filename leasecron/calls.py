@@ -45,6 +45,7 @@ class Call:
     operation: str | None = None
     awaited: bool = False
     tries: int = 0
+    answered: bool = False
 
     @property
     def name(self) -> str:
@@ -53,10 +54,14 @@ class Call:
 
     def answer(self, answer: Any, asked_at: float) -> None:
         """Hand over the answer; whoever cannot take it costs nobody else in the batch theirs."""
-        try:
-            self.reply(answer, asked_at)
-        except Exception:
-            logger.exception("the answer to %s could not be handed over", self.name)
+        for _ in range(2):  # who waits for it does so for ever, so it is tried once more
+            try:
+                self.answered = True
+                self.reply(answer, asked_at)
+            except Exception:
+                logger.exception("the answer to %s could not be handed over", self.name)
+            else:
+                return
 
 
 @dataclass(slots=True, eq=False)

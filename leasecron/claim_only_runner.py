@@ -74,12 +74,15 @@ class ClaimOnlyRunner(Runner):
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, _asked_at: float) -> None:
         run = LiveRun(request.job, claim, answer.attempt or 1, None, None, self._clock)
         self._runs[run.key] = run
-        if not self._wanted(request.job):
+        self.step(run, self._begin, run)
+
+    def _begin(self, run: LiveRun) -> None:
+        if not self._wanted(run.job):
             self._executor.give_up(run, self, None)
             return
         try:
             self._executor.execute(run, self)
-        except RuntimeError as error:  # no thread can be had
+        except Exception as error:  # noqa: BLE001 - no thread can be had, or a defect of ours
             self._executor.give_up(run, self, error)
 
     def _not_won(self, request: Request, answer: ClaimAnswer) -> None:

@@ -26,11 +26,14 @@ from leasecron.model import Ending, Status, from_seconds
 from leasecron.runs import LiveRun, error_text
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
-from leasecron.workers import Workers
+from leasecron.workers import Worker, Workers
 
 
 class Winner(Protocol):
     """Who won the run, and is told how far it is."""
+
+    def step(self, run: LiveRun, function: Callable[..., object], *args: object) -> None:
+        """Call ``function`` for a run, and give the run up should that fail."""
 
     def handler_ended(self) -> None:
         """Take note that a run's thread is back."""
@@ -54,9 +57,19 @@ class Executor:
     def execute(self, run: LiveRun, winner: Winner) -> None:
         """Step 4: send ``start`` and call the handler in a worker.
 
-        Raises RuntimeError, before anything has happened, where no thread can be had.
+        Raises RuntimeError where no thread can be had. The handler is not called where it raises.
         """
-        run.worker = self._workers.take()
+        run.worker = worker = self._workers.take()
+        try:
+            self._begin(run, winner, worker)
+        except Exception:
+            run.worker = None
+            self._workers.give_back(worker)
+            if run.timeout is not None:
+                self._timers.cancel(run.timeout)
+            raise
+
+    def _begin(self, run: LiveRun, winner: Winner, worker: Worker) -> None:
         self._bus.emit(
             RunStarted(
                 at=from_seconds(run.started_at),
@@ -70,9 +83,11 @@ class Executor:
             )
         )
         if run.job.options.timeout is not None:
-            run.timeout = self._timers.after(run.job.options.timeout, self._timed_out, run, winner)
-        ended = partial(self._timers.post, self._handler_ended, run, winner)
-        run.worker.give(partial(_call_handler, run.job, run.context(), self._clock, ended))
+            run.timeout = self._timers.after(
+                run.job.options.timeout, winner.step, run, self._timed_out, run, winner
+            )
+        ended = partial(self._timers.post, winner.step, run, self._handler_ended, run, winner)
+        worker.give(partial(_call_handler, run.job, run.context(), self._clock, ended))
 
     def give_up(self, run: LiveRun, winner: Winner, error: Exception | None) -> None:
         """End a won run that cannot be started and not be given back: by ``error``, or by a stop.
@@ -96,6 +111,20 @@ class Executor:
         error: str | None,
         ended: float,
     ) -> None:
+        try:
+            self._take_back(run, winner, exception, error, ended)
+        finally:  # whatever became of the rest
+            run.worker = None
+            winner.handler_ended()
+
+    def _take_back(
+        self,
+        run: LiveRun,
+        winner: Winner,
+        exception: BaseException | None,
+        error: str | None,
+        ended: float,
+    ) -> None:
         if run.worker is not None:
             self._workers.give_back(run.worker)
             run.worker = None
@@ -107,7 +136,6 @@ class Executor:
             self._store_end(run, winner)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
             self._settle(run, winner)
-        winner.handler_ended()
 
     def _timed_out(self, run: LiveRun, winner: Winner) -> None:
         if run.result is not None or not run.signal.set("timeout"):
@@ -141,7 +169,9 @@ class Executor:
         self._store.submit(
             "release" if interrupted else "finish",
             ending,
-            lambda owned, _: self._timers.post(self._end_stored, run, winner, owned),
+            lambda owned, _: self._timers.post(
+                winner.step, run, self._end_stored, run, winner, owned
+            ),
         )
 
     def _end_stored(self, run: LiveRun, winner: Winner, owned: object) -> None:
@@ -164,7 +194,9 @@ class Executor:
         self._store.submit(
             "save_results",
             run.result,
-            lambda error, _: self._timers.post(self._recorded, run, winner, error),
+            lambda error, _: self._timers.post(
+                winner.step, run, self._recorded, run, winner, error
+            ),
         )
 
     def _recorded(self, run: LiveRun, winner: Winner, error: BaseException | None) -> None:

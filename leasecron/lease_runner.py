@@ -78,7 +78,7 @@ class LeaseRunner(Runner):
         key = (job.name, slot)
         if key in self._runs or key in self._claiming or not self._room.try_enter():
             return False
-        self._claim(Request(job, slot, "takeover", "takeover"))
+        self._enter(Request(job, slot, "takeover", "takeover"))
         return True
 
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, asked_at: float) -> None:
@@ -94,12 +94,13 @@ class LeaseRunner(Runner):
             self._not_started(request, claim, late)
             return
         try:
+            # Before the handler begins: from then on somebody must keep its lease, and tell it.
+            self._runs[run.key] = run
+            self._tick(run, lease)
             self._executor.execute(run, self)
-        except RuntimeError as error:  # no thread can be had
+        except Exception as error:  # noqa: BLE001 - no thread can be had, or a defect of ours
+            self._forget(run)
             self._not_started(request, claim, error)
-            return
-        self._runs[run.key] = run
-        self._tick(run, lease)
 
     def _not_started(self, request: Request, claim: Claim, error: Exception) -> None:
         self._give_back(claim)
@@ -110,7 +111,6 @@ class LeaseRunner(Runner):
         """Release a won claim that leads to no run: another instance may take it at once."""
         ending = Ending(claim.job, claim.slot, claim.token, "interrupted")
         self._store.submit("release", ending, lambda *_: None)
-        self._room.leave()
 
     def _not_won(self, request: Request, answer: ClaimAnswer) -> None:
         self._outage_told = False
@@ -173,16 +173,24 @@ class LeaseRunner(Runner):
 
     def run_ended(self, run: LiveRun) -> None:
         """Forget a run whose end is recorded; an interrupted one is watched."""
+        self._forget(run)
+        super().run_ended(run)
+        if run.given_up or (run.result is not None and run.result.status == "interrupted"):
+            self.watch(run.job, run.claim.slot)
+
+    def _forget(self, run: LiveRun) -> None:
+        self._runs.pop(run.key, None)
         if run.tick is not None:
             self._timers.cancel(run.tick)
-        super().run_ended(run)
-        if run.result is not None and run.result.status == "interrupted":
-            self.watch(run.job, run.claim.slot)
 
     def _tick(self, run: LiveRun, lease: Lease) -> None:
         """Renew the lease when it is time to, and tell the handler when it cannot be trusted."""
         if not run.needs_lease or lease.lost:
             return
+        if run.worker is not None and not run.worker.thread.is_alive():
+            run.worker = None
+            self.handler_ended()
+            raise RuntimeError(f"the thread of {run.key} has ended without a word")
         now = self._clock.monotonic()
         trusted = lease.trusted(now)
         if not trusted:
@@ -190,14 +198,16 @@ class LeaseRunner(Runner):
         if lease.beat_due(now):
             self._beat(run, lease)
         due = min(lease.next_beat, lease.trusted_until) if trusted else lease.next_beat
-        run.tick = self._timers.at(due, self._tick, run, lease)
+        run.tick = self._timers.at(due, self.step, run, self._tick, run, lease)
 
     def _beat(self, run: LiveRun, lease: Lease) -> None:
         lease.queued = True
         self._store.submit(
             "heartbeat",
             lease.ref,
-            lambda answer, asked_at: self._timers.post(self._beaten, run, lease, answer, asked_at),
+            lambda answer, asked_at: self._timers.post(
+                self.step, run, self._beaten, run, lease, answer, asked_at
+            ),
         )
 
     def _beaten(self, run: LiveRun, lease: Lease, answer: object, asked_at: float) -> None:

@@ -6,6 +6,7 @@ that is in progress; there the missed slot is all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from leasecron.clock import Clock
@@ -44,9 +45,7 @@ class Recovery:
 
     def recover(self, job: DeclaredJob) -> None:
         """Ask the store what it knows of ``job``; the answer leads to the rest."""
-        if job not in self._asked:  # else it was, before a stop() that was taken back
-            self._asked.add(job)
-            self._ask(job)
+        self._step(job, self._begin, job)
 
     def catch_up(self, job: DeclaredJob, slot: datetime | None, now: datetime) -> None:
         """Claim ``slot``, the latest one, after a random jitter if it was due recently enough."""
@@ -74,17 +73,30 @@ class Recovery:
         self._asked.discard(job)
         self._first_seen.pop(job, None)
 
+    def _step(self, job: DeclaredJob, function: Callable[..., object], *args: object) -> None:
+        """Call ``function``; should that fail, begin again later: a job must not stay unarmed."""
+        try:
+            function(*args)
+        except Exception:
+            self._ask_later(job)
+            raise
+
+    def _begin(self, job: DeclaredJob) -> None:
+        if job not in self._asked:  # else it was, before a stop() that was taken back
+            self._asked.add(job)
+            self._ask(job)
+
     def _ask(self, job: DeclaredJob) -> None:
         self._store.submit(
             "declare",
             Declaration(job.name, describe(job)),
-            lambda answer, _: self._timers.post(self._declared, job, answer),
+            lambda answer, _: self._timers.post(self._step, job, self._declared, job, answer),
         )
         if self._leases is not None:
             self._store.submit(
                 "unfinished",
                 job.name,
-                lambda answer, _: self._timers.post(self._recovered, job, answer),
+                lambda answer, _: self._timers.post(self._step, job, self._recovered, job, answer),
             )
 
     def _declared(self, job: DeclaredJob, first_seen: datetime | BaseException) -> None:
@@ -99,13 +111,12 @@ class Recovery:
             self._recovered(job, [])
 
     def _recovered(self, job: DeclaredJob, states: list[LeaseState] | BaseException) -> None:
-        if job.removed:
+        if job.removed or job not in self._asked:
             return
         if isinstance(states, BaseException):
             self._bus.error("unfinished", states, job.name)
-            self._timers.after(TRY_AGAIN, self._ask_again, job)
+            self._ask_later(job)
             return
-        self._asked.discard(job)
         now = self._timers.now()
         try:
             latest = ask_latest(job.schedule, now)
@@ -120,10 +131,16 @@ class Recovery:
                     self._leases.watch(job, state.slot)
                 elif latest is None or state.slot >= latest:
                     self._leases.take_over(job, state.slot)
-        self._timers.arm(job, now)
+        if self._timers.next_slot(job) is None:
+            self._timers.arm(job, now)
+        self._asked.discard(job)
+
+    def _ask_later(self, job: DeclaredJob) -> None:
+        self._timers.after(TRY_AGAIN, self._step, job, self._ask_again, job)
 
     def _ask_again(self, job: DeclaredJob) -> None:
         if not job.removed:
+            self._asked.add(job)
             self._ask(job)
 
 

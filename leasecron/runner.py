@@ -43,7 +43,7 @@ class Runner(ABC):
         self._bus = bus
         self._executor = executor
         self._on_idle = on_idle
-        self._room = Room(max_running, clock, timers, self._claim, self._too_late)
+        self._room = Room(max_running, clock, timers, self._enter, self._too_late)
         self._runs: dict[Key, LiveRun] = {}
         self._claiming: set[Key] = set()
         self._stopping = False
@@ -79,6 +79,20 @@ class Runner(ABC):
         """Say whether no claim is on its way and no run is live."""
         return not self._runs and not self._claiming
 
+    def step(self, run: LiveRun, function: Callable[..., object], *args: object) -> None:
+        """Call ``function`` for a run, and give the run up should that fail.
+
+        Otherwise its heartbeats would go on with nobody left to end it, and block its job in all
+        instances. So its lease is left to run out, and its handler is told.
+        """
+        try:
+            function(*args)
+        except Exception:
+            run.give_up()
+            if run.worker is None:
+                self.run_ended(run)
+            raise
+
     def handler_ended(self) -> None:
         """Give the place of a run whose thread is back to the next claim."""
         self._room.leave()
@@ -92,6 +106,15 @@ class Runner(ABC):
     def _wanted(self, job: DeclaredJob) -> bool:
         """Say whether anything new may be begun for ``job``."""
         return not (self._stopping or job.removed)
+
+    def _enter(self, request: Request) -> None:
+        """Claim with a place that is taken already, and give it back should that fail."""
+        try:
+            self._claim(request)
+        except Exception:
+            self._claiming.discard(request.key)
+            self._room.leave()
+            raise
 
     def _claim(self, request: Request) -> None:
         """Ask the store, once there is room."""
@@ -139,21 +162,23 @@ class Runner(ABC):
     def _answered(
         self, request: Request, claim: Claim, answer: ClaimAnswer | BaseException, asked_at: float
     ) -> None:
-        self._claiming.discard(request.key)
-        if isinstance(answer, BaseException):
-            self._failed(request, answer)
-            self._room.leave()
-        elif answer.outcome == "won":
-            self._won(request, claim, answer, asked_at)
-        else:
-            self._not_won(request, answer)
-            self._room.leave()
-        if self._stopping:
-            self._on_idle()
+        try:
+            if isinstance(answer, BaseException):
+                self._failed(request, answer)
+            elif answer.outcome == "won":
+                self._won(request, claim, answer, asked_at)
+            else:
+                self._not_won(request, answer)
+        finally:  # a defect in one answer must not cost the slot, the place or the end of a stop()
+            self._claiming.discard(request.key)
+            if request.key not in self._runs:
+                self._room.leave()
+            if self._stopping:
+                self._on_idle()
 
     @abstractmethod
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, asked_at: float) -> None:
-        """Run the slot; it has its place in the room until :meth:`handler_ended`."""
+        """Run the slot; if it is live then, it has its place until :meth:`handler_ended`."""
 
     @abstractmethod
     def _not_won(self, request: Request, answer: ClaimAnswer) -> None:

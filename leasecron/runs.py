@@ -53,6 +53,7 @@ class LiveRun:
         self.end_stored = False
         self.recorded = False
         self.owned = True  # False once the store has said that the token owns the run no longer
+        self.given_up = False  # a step of it failed: nobody knows how it stands
 
     @property
     def key(self) -> Key:
@@ -82,6 +83,12 @@ class LiveRun:
             lateness=self.lateness,
             signal=self.signal,
         )
+
+    def give_up(self) -> None:
+        """Let the lease run out, so that another instance can take the run over."""
+        self.given_up = self.recorded = True
+        self.owned = False
+        self.signal.set("lease-lost")
 
     def decide(self, status: Status, ended: float) -> None:
         """Settle how the run ended, at the monotonic time ``ended``.

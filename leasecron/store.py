@@ -168,8 +168,10 @@ class StoreQueue:
 
     def _run(self, opened: Waker) -> None:
         if self._open(opened):
-            while not self._finished():
+            while True:
                 try:
+                    if self._finished():
+                        break
                     self._receive(self._wait_for())
                     self._pass()
                 except Exception:
@@ -266,8 +268,7 @@ class StoreQueue:
                 continue
             self._receive(0.0)  # a fork waits at most for one transaction
             size = 1 if kind == "other" else BATCH
-            batch = [pending.popleft() for _ in range(min(size, len(pending)))]
-            if batch and not self._attempt(kind, batch):
+            if not self._serve(kind, size):
                 return
 
     def _requeue_delayed(self, now: float) -> None:
@@ -287,6 +288,25 @@ class StoreQueue:
                 else:
                     kept.append(call)
             self._pending[kind] = kept
+
+    def _serve(self, kind: Kind, size: int) -> bool:
+        """Attempt some calls; where a defect of ours cuts that short, nobody waits in vain."""
+        pending = self._pending[kind]
+        batch: list[Call] = []
+        try:
+            batch += [pending.popleft() for _ in range(min(size, len(pending)))]
+            return not batch or self._attempt(kind, batch)
+        except Exception as error:
+            now = self._clock.monotonic()
+            queued = {*pending, *(call for _, call in self._delayed)}
+            for call in batch:
+                if call.answered or call in queued:
+                    continue
+                if kind in NEVER_GIVEN_UP:
+                    self._delayed.append((now + FIRST_DELAY, call))
+                else:
+                    call.answer(error, now)
+            raise
 
     def _attempt(self, kind: Kind, batch: list[Call]) -> bool:
         """Make one backend call; False ends the pass, since the store is not available."""
