@@ -54,14 +54,11 @@ class Call:
 
     def answer(self, answer: Any, asked_at: float) -> None:
         """Hand over the answer; whoever cannot take it costs nobody else in the batch theirs."""
-        for _ in range(2):  # who waits for it does so for ever, so it is tried once more
-            try:
-                self.answered = True
-                self.reply(answer, asked_at)
-            except Exception:
-                logger.exception("the answer to %s could not be handed over", self.name)
-            else:
-                return
+        self.answered = True
+        try:
+            self.reply(answer, asked_at)
+        except Exception:
+            logger.exception("the answer to %s could not be handed over", self.name)
 
 
 @dataclass(slots=True, eq=False)

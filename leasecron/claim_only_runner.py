@@ -65,11 +65,13 @@ class ClaimOnlyRunner(Runner):
     def _answered(
         self, request: Request, claim: Claim, answer: ClaimAnswer | BaseException, asked_at: float
     ) -> None:
-        super()._answered(request, claim, answer, asked_at)
-        behind = self._behind[request.job.name]
-        while behind and not self._others(behind[0], self._claiming):
-            following = behind.popleft()
-            self.run(following.job, following.slot, following.trigger)
+        try:
+            super()._answered(request, claim, answer, asked_at)
+        finally:
+            behind = self._behind[request.job.name]
+            while behind and not self._others(behind[0], self._claiming):
+                following = behind.popleft()
+                self.run(following.job, following.slot, following.trigger)
 
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, _asked_at: float) -> None:
         run = LiveRun(request.job, claim, answer.attempt or 1, None, None, self._clock)

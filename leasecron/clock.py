@@ -78,9 +78,10 @@ class SystemWaker:
 
     def put(self, item: Any) -> None:
         self._items.append(item)
-        # Released already: the reader has yet to look, and will see this item too.
-        with contextlib.suppress(RuntimeError):
+        try:  # noqa: SIM105 - nothing more may be done, and so fail, after the append
             self._woken.release()
+        except RuntimeError:  # released already: the reader has yet to look, and will see this too
+            pass
 
     def get(self, timeout: float | None = None) -> Any:
         # A signal that comes just before the main thread falls asleep does not wake it.

@@ -159,7 +159,7 @@ class Engine:
         self.timers.resume_arming()
         self.runner.resume()
         for job in [*jobs]:  # as they are now, with those that were added meanwhile
-            self._add(job)
+            self.add(job)
         resumed.put("resumed")
 
     def _idle(self) -> None:

@@ -7,6 +7,10 @@ MOST = 10_000
 
 _MOST_OF_VALUE = 1000
 
+READABLE = frozenset("\u00a0\u200c\u200d\u3000")
+"""What Python does not print and writing needs: French and Japanese spaces, and the joiners of
+Persian words and of emoji. No terminal obeys them, and no line ends with them."""
+
 
 def printable(text: str, most: int = MOST) -> str:
     """Return text that is one line, and that neither a terminal nor the reader of a log obeys.
@@ -15,19 +19,24 @@ def printable(text: str, most: int = MOST) -> str:
     Python string, and what comes after ``most`` characters is cut off.
     """
     if len(text) > most:
-        return f"{printable(text[:most])}... ({len(text):,} characters)"
+        return f"{printable(text[:most], most)}... ({len(text):,} characters)"
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() or c in READABLE else _escaped(c) for c in text)
 
 
-def shown(value: object) -> str:
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def shown(value: object, most: int = _MOST_OF_VALUE) -> str:
     """Return a value for a message: its repr, printable and not too long, or else its type.
 
-    Never raises: a huge int has no repr, and an object's own may fail.
+    A repr escapes odd spaces and joiners too: in what is wrong they are to be seen. Never raises:
+    a huge int has no repr, and an object's own may fail.
     """
     try:
-        return printable(repr(value), _MOST_OF_VALUE)
+        return printable(repr(value), most)
     except Exception:  # noqa: BLE001 - the value is wrong already; its repr must not hide that
         return f"<{type(value).__name__}>"
 

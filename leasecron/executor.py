@@ -111,13 +111,18 @@ class Executor:
         error: str | None,
         ended: float,
     ) -> None:
+        worker, run.worker = run.worker, None
+        if worker is None:  # its thread was found dead, and its place given back
+            return
         try:
-            self._take_back(run, winner, exception, error, ended)
+            self._workers.give_back(worker)
+            if run.timeout is not None:
+                self._timers.cancel(run.timeout)
+            self._take_note(run, winner, exception, error, ended)
         finally:  # whatever became of the rest
-            run.worker = None
             winner.handler_ended()
 
-    def _take_back(
+    def _take_note(
         self,
         run: LiveRun,
         winner: Winner,
@@ -125,12 +130,9 @@ class Executor:
         error: str | None,
         ended: float,
     ) -> None:
-        if run.worker is not None:
-            self._workers.give_back(run.worker)
-            run.worker = None
-        if run.timeout is not None:
-            self._timers.cancel(run.timeout)
-        if run.result is None:
+        if run.given_up:
+            winner.run_ended(run)
+        elif run.result is None:
             run.exception, run.error = exception, error
             run.decide(_classify(exception, told=run.signal.is_set()), ended)
             self._store_end(run, winner)
@@ -176,6 +178,8 @@ class Executor:
 
     def _end_stored(self, run: LiveRun, winner: Winner, owned: object) -> None:
         assert run.result is not None
+        if run.given_up:
+            return
         run.end_stored = True
         run.owned = owned is True
         if run.owned:
@@ -200,6 +204,8 @@ class Executor:
         )
 
     def _recorded(self, run: LiveRun, winner: Winner, error: BaseException | None) -> None:
+        if run.given_up:
+            return
         run.end_stored = run.recorded = True
         if error is not None:
             # The run has ended all the same: it is reported, and never run again for this.

@@ -78,8 +78,7 @@ class LeaseRunner(Runner):
         key = (job.name, slot)
         if key in self._runs or key in self._claiming or not self._room.try_enter():
             return False
-        self._enter(Request(job, slot, "takeover", "takeover"))
-        return True
+        return self._enter(Request(job, slot, "takeover", "takeover"))
 
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, asked_at: float) -> None:
         self._outage_told = False
@@ -173,13 +172,12 @@ class LeaseRunner(Runner):
 
     def run_ended(self, run: LiveRun) -> None:
         """Forget a run whose end is recorded; an interrupted one is watched."""
-        self._forget(run)
         super().run_ended(run)
         if run.given_up or (run.result is not None and run.result.status == "interrupted"):
             self.watch(run.job, run.claim.slot)
 
     def _forget(self, run: LiveRun) -> None:
-        self._runs.pop(run.key, None)
+        super()._forget(run)
         if run.tick is not None:
             self._timers.cancel(run.tick)
 

@@ -52,8 +52,8 @@ class Printable(logging.Filter):
         except Exception:  # noqa: BLE001 - the repr of a listener is code of the user's
             said = f"{record.msg} (what this is about cannot be shown)"
             record.msg, record.args = said, ()
-        if len(said) > MOST or not said.isprintable():
-            record.msg, record.args = printable(said), ()
+        if (line := printable(said, _MOST_OF_MESSAGE)) != said:
+            record.msg, record.args = line, ()
         exception = record.exc_info[1] if record.exc_info else None
         if exception is not None and not record.exc_text:
             record.exc_text = _unless_harmless(exception)
@@ -61,6 +61,9 @@ class Printable(logging.Filter):
 
 
 logger.addFilter(Printable())
+
+_MOST_OF_MESSAGE = 2 * MOST
+"""More than one error says at most: what stands beside it, such as a name, is not cut off."""
 
 _MOST_OF_TRACEBACK = 50_000
 _AS_IT_IS = frozenset({"", "Traceback (most recent call last):"})
@@ -151,7 +154,7 @@ class EventLog:
         )
 
     def _store_failed(self, event: StoreFailed) -> None:
-        error = shown(event.exception)
+        error = shown(event.exception, MOST)
         fault = (event.operation, error)
         now = self._clock.monotonic()
         last, repeats = self._faults.get(fault, (now - REPEAT_AFTER, 0))
@@ -189,12 +192,15 @@ def _unless_harmless(exception: BaseException) -> str | None:
     lines = text[:_MOST_OF_TRACEBACK].splitlines()
     if len(text) > _MOST_OF_TRACEBACK:
         lines.append("... (cut)")
-    return "\n".join(line if line in _AS_IT_IS else f"  {printable(line)}" for line in lines)
+    # A line of the user's source may have tabs, which harm nobody.
+    return "\n".join(
+        line if line in _AS_IT_IS else f"  {printable(line.expandtabs())}" for line in lines
+    )
 
 
 def _is_one_line(told: traceback.TracebackException) -> bool:
     text = "".join(told.format_exception_only()).removesuffix("\n")
-    return len(text) <= MOST and text.isprintable()
+    return printable(text) == text
 
 
 def _chain(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from leasecron.clock import Clock
+from leasecron.deadlines import Timer
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
@@ -42,10 +43,13 @@ class Recovery:
         self._leases = runner if isinstance(runner, LeaseRunner) else None
         self._first_seen: dict[DeclaredJob, datetime] = {}
         self._asked: set[DeclaredJob] = set()
+        self._later: dict[DeclaredJob, Timer] = {}
 
     def recover(self, job: DeclaredJob) -> None:
         """Ask the store what it knows of ``job``; the answer leads to the rest."""
-        self._step(job, self._begin, job)
+        if job not in self._asked:  # else it was, before a stop() that was taken back
+            self._asked.add(job)
+            self._step(job, self._ask, job)
 
     def catch_up(self, job: DeclaredJob, slot: datetime | None, now: datetime) -> None:
         """Claim ``slot``, the latest one, after a random jitter if it was due recently enough."""
@@ -72,19 +76,18 @@ class Recovery:
         """Forget what is known of a removed job."""
         self._asked.discard(job)
         self._first_seen.pop(job, None)
+        later = self._later.pop(job, None)
+        if later is not None:
+            self._timers.cancel(later)
 
     def _step(self, job: DeclaredJob, function: Callable[..., object], *args: object) -> None:
         """Call ``function``; should that fail, begin again later: a job must not stay unarmed."""
         try:
             function(*args)
         except Exception:
-            self._ask_later(job)
+            if job in self._asked:  # not recovered yet
+                self._ask_later(job)
             raise
-
-    def _begin(self, job: DeclaredJob) -> None:
-        if job not in self._asked:  # else it was, before a stop() that was taken back
-            self._asked.add(job)
-            self._ask(job)
 
     def _ask(self, job: DeclaredJob) -> None:
         self._store.submit(
@@ -136,11 +139,13 @@ class Recovery:
         self._asked.discard(job)
 
     def _ask_later(self, job: DeclaredJob) -> None:
-        self._timers.after(TRY_AGAIN, self._step, job, self._ask_again, job)
+        if job not in self._later:  # two answers of one question may both have failed
+            again = self._timers.after(TRY_AGAIN, self._step, job, self._ask_again, job)
+            self._later[job] = again
 
     def _ask_again(self, job: DeclaredJob) -> None:
-        if not job.removed:
-            self._asked.add(job)
+        self._later.pop(job, None)
+        if job in self._asked:  # not recovered or removed meanwhile
             self._ask(job)
 
 

@@ -46,7 +46,7 @@ class Room:
         places: int,
         clock: Clock,
         timers: JobTimers,
-        enter: Callable[[Request], None],
+        enter: Callable[[Request], object],
         too_late: Callable[[Request], None],
     ) -> None:
         self._free = places

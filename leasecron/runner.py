@@ -99,7 +99,7 @@ class Runner(ABC):
 
     def run_ended(self, run: LiveRun) -> None:
         """Forget a run whose thread is back and whose end is recorded."""
-        self._runs.pop(run.key, None)
+        self._forget(run)
         if self._stopping:
             self._on_idle()
 
@@ -107,14 +107,23 @@ class Runner(ABC):
         """Say whether anything new may be begun for ``job``."""
         return not (self._stopping or job.removed)
 
-    def _enter(self, request: Request) -> None:
-        """Claim with a place that is taken already, and give it back should that fail."""
+    def _forget(self, run: LiveRun) -> None:
+        if self._runs.get(run.key) is run:  # a run that was given up may have been won again
+            del self._runs[run.key]
+
+    def _enter(self, request: Request) -> bool:
+        """Claim with a place that is taken already; False where that failed, and gave it back.
+
+        Whoever has just given back the place for this has a run of his own to bring to its end.
+        """
         try:
             self._claim(request)
         except Exception:
+            logger.exception("the claim of %s could not be made", request.key)
             self._claiming.discard(request.key)
             self._room.leave()
-            raise
+            return False
+        return True
 
     def _claim(self, request: Request) -> None:
         """Ask the store, once there is room."""
@@ -162,6 +171,8 @@ class Runner(ABC):
     def _answered(
         self, request: Request, claim: Claim, answer: ClaimAnswer | BaseException, asked_at: float
     ) -> None:
+        if request.key not in self._claiming:  # answered before
+            return
         try:
             if isinstance(answer, BaseException):
                 self._failed(request, answer)

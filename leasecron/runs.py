@@ -86,7 +86,7 @@ class LiveRun:
 
     def give_up(self) -> None:
         """Let the lease run out, so that another instance can take the run over."""
-        self.given_up = self.recorded = True
+        self.given_up = True
         self.owned = False
         self.signal.set("lease-lost")
 

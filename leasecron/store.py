@@ -248,8 +248,11 @@ class StoreQueue:
         self._delayed = [entry for entry in self._delayed if entry[1].kind != "claim"]
         claims = [*self._pending["claim"], *delayed]
         untried = [call.item for call in claims if not call.tries]
-        self._pending["claim"] = deque(call for call in claims if call.tries)
-        for call in self._pending["claim"]:
+        # In its place: a pass that answers items singly may be in the middle of it.
+        pending = self._pending["claim"]
+        pending.clear()
+        pending.extend(call for call in claims if call.tries)
+        for call in pending:
             if isinstance(call.item, Claim):  # which wins nothing that is free
                 call.item = replace(call.item, mode="takeover")
             call.tries, call.give_up = 0, self._clock.monotonic()
@@ -279,15 +282,16 @@ class StoreQueue:
     def _give_up(self, now: float) -> None:
         if self._outage is None:
             return
-        for kind, pending in self._pending.items():
-            kept: deque[Call] = deque()
+        for pending in self._pending.values():
+            kept: list[Call] = []
             for call in pending:
                 # A call that has met no outage is made: the one noted here may be over by now.
                 if call.tries and call.give_up is not None and call.give_up <= now:
                     call.answer(self._outage, now)
                 else:
                     kept.append(call)
-            self._pending[kind] = kept
+            pending.clear()
+            pending.extend(kept)
 
     def _serve(self, kind: Kind, size: int) -> bool:
         """Attempt some calls; where a defect of ours cuts that short, nobody waits in vain."""

@@ -129,7 +129,7 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def _grant(descriptor: int, path: str, mode: int) -> None:
-    """Give what was just made its mode, and to whom the folder belongs that it is in."""
+    """Give what is new, and so empty, its mode, and to whom the folder belongs that it is in."""
     folder = os.stat(os.path.dirname(path))
     give(descriptor, mode, (folder.st_uid, folder.st_gid))
 
@@ -175,7 +175,7 @@ def make_root(path: str, mode: int) -> None:
         os.mkdir(path, mode)
     except FileExistsError:
         return
-    with opened(path, os.O_RDONLY) as descriptor:
+    with opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         _grant(descriptor, path, mode)
 
 
@@ -187,7 +187,7 @@ def make_folder(path: str, mode: int) -> None:
     except FileExistsError:
         check_folder(path)
         return
-    with opened(path, os.O_RDONLY) as descriptor:
+    with opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         _grant(descriptor, path, mode)
 
 

@@ -19,14 +19,14 @@ _NOT_FOR_US = frozenset({errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOTSUP,
 
 def check_mode(mode: object, of: str) -> None:
     """Refuse what is no mode of a store's files; raises :class:`ConfigurationError`."""
-    known = isinstance(mode, int) and not isinstance(mode, bool)
-    if isinstance(mode, int) and known and mode & PRIVATE == PRIVATE and not mode & ~0o666:
+    bits = mode if isinstance(mode, int) and not isinstance(mode, bool) else -1
+    if bits & PRIVATE == PRIVATE and not bits & ~0o666:
         return
-    found = f"0o{mode:o}" if isinstance(mode, int) and known and 0 <= mode <= 0o7777777 else None
+    found = f"0o{bits:o}" if 0 <= bits <= 0o7777777 else shown(mode)
     raise ConfigurationError(
-        f"{of}: mode={found or shown(mode)} is wrong; right is what files grant, such as 0o600 "
-        "(their user alone), 0o660 (his group too) or 0o666 (everybody): reading and writing, and "
-        "never less than 0o600"
+        f"{of}: mode={found} is wrong; right is what files grant, such as 0o600 (their user "
+        "alone), 0o660 (his group too) or 0o666 (everybody): reading and writing, and never less "
+        "than 0o600"
     )
 
 
@@ -41,18 +41,20 @@ def shared_mode(granted: int) -> int:
 
 
 def give(descriptor: int, mode: int, owner: Owner) -> None:
-    """Give a file or folder that was just made its mode and, as far as one may, its owner.
+    """Give a folder or an empty file its mode and, as far as one may, its owner.
 
     What root makes in a store of another user would otherwise be closed to that user for ever.
+    A file that holds something, or has another name too, is left as it is: whose folder it is can
+    have put it there, and it may be none of ours.
     """
     found = os.fstat(descriptor)
+    if not stat.S_ISDIR(found.st_mode) and not _is_empty_file(found):
+        return
     user, group = owner
     if os.geteuid() != 0:
         user = found.st_uid  # nobody else can give a file away, but to a group of his own
-    # A second name could be one that somebody gave to a file which is none of ours.
-    is_ours = stat.S_ISDIR(found.st_mode) or found.st_nlink == 1
     try:
-        if is_ours and (found.st_uid, found.st_gid) != (user, group):
+        if (found.st_uid, found.st_gid) != (user, group):
             os.fchown(descriptor, user, group)
     except OSError as error:
         if error.errno not in _NOT_FOR_US:
@@ -65,8 +67,16 @@ def give(descriptor: int, mode: int, owner: Owner) -> None:
             raise
 
 
+def _is_empty_file(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and (found.st_size, found.st_nlink) == (0, 1)
+
+
 def open_side_file(path: str, mode: int, owner: Owner) -> int:
-    """Return a descriptor of a file beside a store's, made if it is missing; raises OSError."""
+    """Return a descriptor of a file beside a store's, made if it is missing; raises OSError.
+
+    An empty one that was there gets its mode and owner too: root of an older version, or one that
+    was killed as soon as it had made the file, may have left it so that nobody else can open it.
+    """
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         descriptor = os.open(path, flags)
@@ -89,7 +99,7 @@ def hand_over(path: str, owner: Owner) -> None:
     if os.geteuid() != 0 or owner[0] == 0:
         return
     found = os.lstat(path)
-    if stat.S_ISREG(found.st_mode) and (found.st_uid, found.st_size, found.st_nlink) == (0, 0, 1):
+    if found.st_uid == 0 and _is_empty_file(found):
         try:
             os.chown(path, *owner, follow_symlinks=False)
         except OSError as error:

@@ -88,10 +88,17 @@ class SqliteBackend:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no store yet in a folder that is there: opening it makes one."""
-        if not os.path.isdir(os.path.dirname(self.path)):
+        """Whether there is no store yet in a folder that is there: opening it makes one.
+
+        A file that may not be looked at is not missing: opening it says what is wrong.
+        """
+        real = os.path.realpath(self.path)
+        try:
+            return os.stat(real).st_size == 0
+        except FileNotFoundError:
+            return os.access(os.path.dirname(real), os.X_OK)
+        except OSError:
             return False
-        return not os.path.exists(self.path) or os.path.getsize(self.path) == 0
 
     @property
     def warnings(self) -> Sequence[str]:

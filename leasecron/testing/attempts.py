@@ -50,7 +50,7 @@ class Attempts:
         self.all: list[Attempt] = []
         self.clashes: list[tuple[Attempt, Attempt]] = []
         self._now = now
-        self._live: list[Attempt] = []
+        self.live: list[Attempt] = []
 
     def observe(self, job: DeclaredJob, process: ProcessClock, *, leases: bool) -> None:
         """Have each call of the job's handler noted; ``leases`` says what kind of store it has."""
@@ -65,7 +65,7 @@ class Attempts:
                     attempt.exception = error
                 raise
             finally:
-                self._live.remove(attempt)
+                self.live.remove(attempt)
                 if not process.killed:  # otherwise this is the tidying up, long after its death
                     attempt.ended = self._now()
 
@@ -86,12 +86,12 @@ class Attempts:
             process=process,
         )
         alone = job.options.overlap == "skip"
-        for other in self._live:
+        for other in self.live:
             # Without leases no instance knows what runs of other slots the others have.
             beside = alone and (leases or other.process is process)
             same = other.slot == attempt.slot or beside
             if other.job == attempt.job and same and other.valid and attempt.valid:
                 self.clashes.append((other, attempt))
         self.all.append(attempt)
-        self._live.append(attempt)
+        self.live.append(attempt)
         return attempt

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from leasecron import durations
 from leasecron.backends.base import Backend
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.urls import backend_for
-from leasecron.errors import ConfigurationError, shown
-from leasecron.events import RunSkipped
+from leasecron.declarations import H
+from leasecron.durations import TEN_YEARS, Duration
+from leasecron.errors import ConfigurationError, SchedulerStateError, shown
+from leasecron.events import RunFailed, RunSkipped, RunSucceeded, StoreFailed
 from leasecron.model import RunResult
 from leasecron.options import JobOptions
 from leasecron.scheduler import Off, Scheduler
@@ -27,6 +32,8 @@ from leasecron.testing.trouble import Trouble
 
 _DEFAULTS = JobOptions()
 _ALL = 1_000_000
+_SHOWN = 20
+_WIDE = 200  # places, which no test of promises fills: with fewer a slot may have to wait for one
 
 
 class Cluster(SharedJobs):
@@ -37,9 +44,22 @@ class Cluster(SharedJobs):
     the order of the threads included, is drawn from ``seed``, so that a seed replays step by step.
     Nothing sleeps: a simulated week takes seconds.
 
+    ::
+
+        with Cluster(instances=3, seed=7) as cluster:
+            cluster.every("sync", "10m", sync)
+            cluster.advance("1h")
+            cluster.crash(0)
+            cluster.advance("1h")
+            cluster.check()
+
     Trouble befalls an instance while its threads wait, in the clock or on the way to the store:
     never in the middle of a line or of a transaction. Handlers shall wait by ``ctx.sleep`` or
-    ``ctx.signal.wait``; what they do takes no simulated time.
+    ``ctx.signal.wait``; what they do takes no simulated time. One that raises has failed, and the
+    test goes on: see ``attempts`` and ``events.of("failure")``.
+
+    ``clock`` is the :class:`FakeClock` of all (its ``jump`` passes over slots, so :meth:`check`
+    misses them), ``events`` an :class:`EventRecorder` of what all instances tell.
 
     - ``instances``: how many, ``instance-0`` and so on; a process that takes the place of
       another one is called ``instance-0.1``.
@@ -63,14 +83,19 @@ class Cluster(SharedJobs):
         tz: str | tzinfo = "UTC",
         max_running: int = 200,
     ) -> None:
-        if isinstance(instances, bool) or not isinstance(instances, int) or instances < 1:
+        if type(instances) is not int or instances < 1:
             raise ConfigurationError(f"instances is {shown(instances)}; right is an int from 1")
+        if type(seed) is not int:
+            raise ConfigurationError(f"seed is {shown(seed)}; right is an int")
+        if start is not None and not isinstance(start, datetime):
+            raise ConfigurationError(f"start is {shown(start)}; right is an aware datetime")
         self.clock = FakeClock(start, seed=seed)
         self._store = store
         self._shared: Backend | None = None
         if store == "memory://" or not isinstance(store, (str, os.PathLike)):
             self._shared = self._backend()
         self._attempts = Attempts(self.clock.now)
+        self._is_narrow = max_running < _WIDE
         self._setups: list[Callable[[Scheduler], object]] = []
         self._declared: dict[str, datetime] = {}
         arguments = {"defaults": defaults, "tz": tz, "max_running": max_running}
@@ -79,7 +104,9 @@ class Cluster(SharedJobs):
             for i in range(instances)
         ]
         self._trouble = Trouble(self, instances)
-        self._started = False
+        self._done: list[str] = []
+        self._old: set[tuple[str, datetime, int]] = set()  # what the store held before
+        self._started = self._closed = False
         self.events = EventRecorder(self)
 
     def __repr__(self) -> str:
@@ -91,15 +118,31 @@ class Cluster(SharedJobs):
     # What is the same for all instances
 
     def setup(self, function: Callable[[Scheduler], object]) -> None:
-        """Call ``function`` with the scheduler of each instance, and of those that come later."""
-        self._setups.append(function)
+        """Call ``function`` with the scheduler of each instance, and of those that come later.
+
+        An application that declares its jobs in such a function is tested with the same one.
+        """
+        if not callable(function):
+            raise ConfigurationError(
+                f"setup: {shown(function)} is wrong; right is a function that takes a scheduler"
+            )
         for instance in self._instances:
             function(instance.scheduler)
+        self._setups.append(function)
         for name in self._instances[0].scheduler.jobs:
             self._declared.setdefault(name, self.clock.now())
 
-    def on(self, event: str, listener: Callable[[Any], object]) -> Off:
-        """Call ``listener`` for events of every instance; the answer ends that."""
+    @overload
+    def on(self, event: str, listener: Callable[[Any], object]) -> Off: ...
+    @overload
+    def on(self, event: str, listener: None = None) -> Callable[[H], H]: ...
+
+    def on(
+        self, event: str, listener: Callable[[Any], object] | None = None
+    ) -> Off | Callable[[H], H]:
+        """Call ``listener`` for events of every instance, as ``Scheduler.on`` does for one's."""
+        if listener is None:
+            return partial(self._listen, event)
         listening = True
 
         def heard(happened: Any) -> None:
@@ -110,57 +153,72 @@ class Cluster(SharedJobs):
             nonlocal listening
             listening = False
 
-        self.setup(lambda scheduler: scheduler.on(event, heard))  # type: ignore[call-overload]
+        self._listen(event, heard)
         return off
 
     # The course of things
 
     def start(self) -> None:
-        """Start all instances."""
-        if self._shared is not None and not self._started:
+        """Start all instances; harmless when started."""
+        if self._closed:
+            raise SchedulerStateError("the cluster is closed; make another one")
+        if self._started:
+            return
+        if self._shared is not None:
             self._shared.open(self.clock)  # first, so that its time is nobody's own
         self._started = True
+        self._old = {_key(result) for result in self.history(limit=_ALL)}
         for instance in self._instances:
             instance.start()
         self.clock.settle()
 
-    def advance(self, seconds: float | timedelta) -> None:
-        """Let simulated time pass, from deadline to deadline."""
-        self.clock.advance(seconds)
+    def advance(self, seconds: Duration) -> None:
+        """Let simulated time pass, from deadline to deadline; starts what is not started."""
+        self.start()
+        self.clock.advance(_seconds("advance", seconds))
 
     def crash(self, i: int) -> None:
         """Kill an instance, as SIGKILL would. A handler of its own that calls this goes no further.
 
         Its threads stand still until :meth:`close`, which lets them end by an exception.
         """
-        self._instances[i].crash()
+        self._note(f"crash({i})")
+        self._at(i).crash()
 
-    def freeze(self, i: int, seconds: float) -> None:
-        """Let an instance stand still for so many seconds, as SIGSTOP and SIGCONT would."""
-        self._instances[i].freeze(seconds)
+    def freeze(self, i: int, seconds: Duration) -> None:
+        """Let an instance stand still for so long, as SIGSTOP and SIGCONT would."""
+        self._note(f"freeze({i}, {seconds})")
+        self._at(i).freeze(_seconds("freeze", seconds))
 
     def skew(self, i: int, seconds: float) -> None:
         """Set the wall clock of an instance so many seconds ahead of the others'; 0 sets it right.
 
-        Its monotonic clock goes on as before.
+        Its monotonic clock goes on as before. The step is noticed within a minute.
         """
-        self._instances[i].skew(seconds)
+        if not isinstance(seconds, (int, float)) or not abs(seconds) <= TEN_YEARS:
+            raise ConfigurationError(f"skew is {shown(seconds)}; right are seconds, up to 10 years")
+        self._note(f"skew({i}, {seconds})")
+        self._at(i).skew(seconds)
 
     def partition(self, i: int) -> None:
         """Let all calls that an instance makes of the store fail, until :meth:`heal`.
 
         A call that is under way has reached the store or not, as :meth:`slow_store` has it.
         """
-        self._instances[i].cut(cut=True)
+        self._note(f"partition({i})")
+        self._at(i).cut(cut=True)
 
     def heal(self, i: int) -> None:
         """Let an instance reach the store again."""
-        self._instances[i].cut(cut=False)
+        self._note(f"heal({i})")
+        self._at(i).cut(cut=False)
 
-    def slow_store(self, seconds: float) -> None:
-        """Let each call of the store take so many seconds, half of them before it is made."""
+    def slow_store(self, seconds: Duration) -> None:
+        """Let each call of the store take so long, half of it before it is made; 0 ends that."""
+        self._note(f"slow_store({seconds})")
+        delay = _seconds("slow_store", seconds)
         for instance in self._instances:
-            instance.slow(seconds)
+            instance.slow(delay)
 
     def restart(self, i: int) -> None:
         """Put a new process in an instance's place, and start it.
@@ -168,28 +226,46 @@ class Cluster(SharedJobs):
         A live one is told to stop, as on SIGTERM, and killed after 10 s. Raises what
         ``Scheduler.start`` raises.
         """
-        self._instances[i].replace()
+        self.start()
+        self._note(f"restart({i})")
+        instance = self._at(i)
+        instance.replace()
         for function in self._setups:
-            function(self._instances[i].scheduler)
-        self._instances[i].start()
+            function(instance.scheduler)
+        instance.start()
 
-    def trouble(self, seconds: float, *, every: float = 3600, longest: float = 900) -> None:
-        """Let so many seconds pass, and something go wrong about every ``every`` seconds.
+    def trouble(
+        self, seconds: Duration, *, every: Duration = 3600, longest: Duration = 900
+    ) -> None:
+        """Let ``seconds`` pass, and something go wrong ``every`` so long on average.
 
-        What goes wrong, where, and for how long (1 to ``longest`` seconds) is drawn from the seed:
-        crashes, freezes, skewed clocks, partitions, a slow store, restarts. It is all mended at the
-        end.
+        What goes wrong, where, and for how long (from a second to ``longest``) is drawn from the
+        seed: crashes, freezes, skewed clocks, partitions, a slow store, restarts. It is all mended
+        at the end.
         """
-        self._trouble.play(seconds, every, longest)
+        self.start()
+        self._trouble.play(
+            _seconds("trouble", seconds),
+            durations.seconds(every, what="trouble: every", minimum=1.0),
+            durations.seconds(longest, what="trouble: longest", minimum=1.0),
+        )
 
     def close(self) -> None:
-        """Stop everything. The handlers of killed processes are left by an exception now."""
+        """Stop everything; harmless when closed.
+
+        The handlers of killed processes are left by an exception now. One that still waits outside
+        of simulated time is warned of.
+        """
+        if self._closed:
+            return
+        self._closed = True
         for instance in self._instances:
             instance.end()
         self.clock.settle()
         if self._shared is not None and self._started:
             self._shared.close()
-        self._started = False
+        for attempt in self._attempts.live:  # all others have ended by now
+            warnings.warn(f"a handler waits in real time: {attempt}", RuntimeWarning, stacklevel=2)
 
     # What can be seen
 
@@ -213,26 +289,51 @@ class Cluster(SharedJobs):
         - No two instances held one run at once, nor two runs of a job with ``overlap="skip"``
           (without leases: within an instance).
         - No attempt was made twice, none after the run's end, and each run has ended once at most.
-        - The history says of each attempt what its handler did.
-        - Each slot that was due while an instance was well, a minute before and after, has an
-          attempt, a record, or a skip that explains it (without leases: while all were well).
+        - The history says the truth of each success and failure, and lacks none that was told of.
+        - Each slot that was due while an instance was well and nobody's clock was wrong, from a
+          minute before it until a minute after its jitter, has an attempt, a record, or a skip that
+          explains it (without leases: while all were well). Where ``max_running`` may make slots
+          wait, until a minute after ``max_late``. Jobs that were removed, or declared with one
+          instance alone, are left out.
         """
         scheduler = self._instances[0].scheduler
         evidence = Evidence(
             attempts=self.attempts,
             clashes=self._attempts.clashes,
-            results=self.history(limit=_ALL),
+            results=[r for r in self.history(limit=_ALL) if _key(r) not in self._old],
+            is_narrow=self._is_narrow,
             skips=self.events.of(RunSkipped),
-            jobs={name: (scheduler.jobs[name], self._declared[name]) for name in scheduler.jobs},
+            told=[
+                event.result for event in self.events.of(RunSucceeded) + self.events.of(RunFailed)
+            ],
+            faults=self.events.of(StoreFailed),
+            jobs={
+                name: (scheduler.jobs[name], since)
+                for name, since in self._declared.items()
+                if name in scheduler.jobs
+            },
             now=self.clock.now(),
             was_well=self._was_well,
         )
         found = findings(evidence)
         if found:
-            raise AssertionError("\n".join([f"{self!r}: {len(found)} broken promises", *found]))
+            raise AssertionError(
+                "\n".join(
+                    [
+                        f"{self!r}: {len(found)} broken promises, the first of them:",
+                        *found[:_SHOWN],
+                        "what was done to it last:",
+                        *self._done[-_SHOWN:],
+                    ]
+                )
+            )
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -243,6 +344,21 @@ class Cluster(SharedJobs):
     ) -> None:
         self.close()
 
+    def _listen(self, event: str, listener: H) -> H:
+        self.setup(lambda scheduler: scheduler.on(event, listener))  # type: ignore[call-overload]
+        return listener
+
+    def _at(self, i: int) -> Instance:
+        if type(i) is not int or not 0 <= i < len(self._instances):
+            last = len(self._instances) - 1
+            raise ConfigurationError(
+                f"instance {shown(i)} is wrong; right is an int from 0 to {last}"
+            )
+        return self._instances[i]
+
+    def _note(self, what: str) -> None:
+        self._done.append(f"{self.clock.now().isoformat()} {what}")
+
     def _backend(self) -> Backend:
         if self._shared is not None:
             return self._shared
@@ -252,6 +368,16 @@ class Cluster(SharedJobs):
         return backend
 
     def _was_well(self, since: datetime, until: datetime) -> bool:
+        if any(instance.was_skewed(since, until) for instance in self._instances):
+            return False
         leases = self._backend().kind == "lease"
         quorum = any if leases else all
         return quorum(instance.was_well(since, until) for instance in self._instances)
+
+
+def _seconds(what: str, value: Duration) -> float:
+    return durations.seconds(value, what=what, minimum=1e-6, zero=True)
+
+
+def _key(result: RunResult) -> tuple[str, datetime, int]:
+    return result.job, result.slot, result.attempt

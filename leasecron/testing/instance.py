@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from leasecron import forks
@@ -19,7 +19,7 @@ from leasecron.testing.process_clock import ProcessClock
 GRACE = 10.0
 """Seconds that a restart gives to handlers, before the process is killed."""
 
-SLOW = 1.0
+SLOW = 0.2
 """A store that takes more seconds for a call is trouble, and no slot is promised in it."""
 
 
@@ -32,6 +32,10 @@ class ObservedScheduler(Scheduler):
         super().__init__(line, instance=name, clock=process, **arguments)
         self._process = process
         self._attempts = attempts
+
+    def begin(self) -> None:
+        """Start even where the environment says that no scheduler shall: this one is simulated."""
+        self._lifecycle.start()
 
     def vanish(self) -> None:
         """Leave the threads behind, of which nobody will hear again."""
@@ -66,11 +70,16 @@ class Instance:
         self._dead: list[ProcessClock] = []
         self._well: list[tuple[datetime, datetime]] = []
         self._well_from: datetime | None = None
+        self._frozen_until = clock.now()
+        self._skewed: list[tuple[datetime, datetime]] = []
+        self._skewed_from = clock.now()
         self.process, self.line, self.scheduler = self._new_life()
 
     def start(self) -> None:
-        """Start the scheduler; raises what ``Scheduler.start`` raises."""
-        self.scheduler.start()
+        """Start the scheduler, unless the process is dead; raises what that raises."""
+        if self.process.killed:
+            return
+        self.scheduler.begin()
         self.up = self.scheduler.running
         self._look()
 
@@ -99,19 +108,26 @@ class Instance:
         self._end_life()
         skew, cut, delay = self.process.skew, self.line.cut, self.line.delay
         self._lives += 1
+        self._frozen_until = self._clock.now()
         self.process, self.line, self.scheduler = self._new_life()
         self.process.skew, self.line.cut, self.line.delay = skew, cut, delay
 
     def freeze(self, seconds: float) -> None:
         """Let the process stand still for so many seconds."""
         self._end_well()
-        if self.up:
-            self._well_from = self._clock.now() + timedelta(seconds=seconds)
+        thaws = self._clock.now() + timedelta(seconds=seconds)
+        self._frozen_until = max(self._frozen_until, thaws)
+        self._look()
         self.process.freeze(seconds)
 
     def skew(self, seconds: float) -> None:
         """Set the wall clock of the process so many seconds ahead; 0 sets it right."""
-        self.process.skew = seconds
+        now = self._clock.now()
+        if self.process.skew:
+            # One that was ahead may have won slots that are due only later.
+            ahead = timedelta(seconds=max(0.0, self.process.skew))
+            self._skewed.append((self._skewed_from, now + ahead))
+        self.process.skew, self._skewed_from = seconds, now
         self._look()
 
     def cut(self, *, cut: bool) -> None:
@@ -123,6 +139,13 @@ class Instance:
         """Let each call of the store take so many seconds."""
         self.line.delay = seconds
         self._look()
+
+    def was_skewed(self, since: datetime, until: datetime) -> bool:
+        """Say whether its wall clock was ever wrong then, or had an effect on that time."""
+        times = [*self._skewed]
+        if self.process.skew:
+            times.append((self._skewed_from, datetime.max.replace(tzinfo=UTC)))
+        return any(begin <= until and since <= end for begin, end in times)
 
     def was_well(self, since: datetime, until: datetime) -> bool:
         """Say whether all was well all the time: up, in time, and with its store."""
@@ -157,9 +180,9 @@ class Instance:
         if not well:
             self._end_well()
         elif self._well_from is None:
-            self._well_from = self._clock.now()
+            self._well_from = max(self._clock.now(), self._frozen_until)
 
     def _end_well(self) -> None:
-        if self._well_from is not None:
+        if self._well_from is not None and self._well_from < self._clock.now():
             self._well.append((self._well_from, self._clock.now()))
         self._well_from = None

@@ -78,15 +78,14 @@ class Slots:
     def _is_true(self, work: Work, slot: int, said: Said) -> bool:
         match said.reason:
             case "overlap":
-                return any(self._overlaps(work, other, slot, said) for other in self._others(work))
+                others = self._attempts[work.name]
+                overlaps = any(self._overlaps(work, other, slot, said) for other in others)
+                return overlaps or self._meets_a_dead_claim(work, slot, said)
             case "taken":
                 claim = self.kept.claims.get((work.name, slot))
                 return claim is not None and self._befell(claim, said.m)
             case _:
                 return False
-
-    def _others(self, work: Work) -> list[Attempt]:
-        return self._attempts[work.name]
 
     def _overlaps(self, work: Work, other: Attempt, slot: int, said: Said) -> bool:
         """Say whether an attempt of another slot can have had a live lease at that moment."""
@@ -99,6 +98,19 @@ class Slots:
         if not self.story.is_calm(other.life, since - AFTER, until):
             since, until = since - work.lease, until + work.lease
         return since <= said.m <= until
+
+    def _meets_a_dead_claim(self, work: Work, slot: int, said: Said) -> bool:
+        """Say whether one that was killed before its handler began may have left the lease."""
+        begun = {attempt.slot for attempt in self._attempts[work.name]}
+        for (job, other), claim in self.kept.claims.items():
+            if job != work.name or other in begun or other == slot or not self.story.leases:
+                continue
+            life = self.story.lives[_winner(claim)]
+            if life.killed is None or work.overlap == "allow":
+                continue
+            if life.killed - AFTER <= said.m <= life.gone + work.lease + _STORED:
+                return True
+        return False
 
     def _befell(self, claim: Claimed, m: float) -> bool:
         """Say whether anything can have kept a winner from beginning what it had won."""

@@ -129,6 +129,19 @@ def test_a_slot_that_overlaps_is_explained() -> None:
     assert lost(script, "steady") == 0
 
 
+@pytest.mark.parametrize(("killed", "found"), [(11.0, 0), (2.0, 1)])
+def test_a_slot_that_meets_the_lease_of_one_that_died_at_its_claim_is_explained(
+    killed: float, found: int
+) -> None:
+    script = Script()
+    script.process(1, until=30.0)
+    script.process(3, killed=killed)
+    script.every_slot("steady", 60.0, but=12.0)
+    script.kept.claims["steady", ms(-20.0)] = Claimed("token", "0-3", 1, "replaced", 1)
+    script.skip("steady", 12.0, 12.1, "overlap")
+    assert lost(script, "steady") == found
+
+
 @pytest.mark.parametrize("trouble", ["frozen", "killed", "fault", "stall", "clock"])
 def test_a_slot_that_could_not_run_is_not_lost(trouble: str) -> None:
     script = Script()

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import gc
+import math
 import queue
+import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from leasecron import BackendUnavailable, ConfigurationError, JobOptions, RunContext, Scheduler
+from leasecron import (
+    BackendUnavailable,
+    ConfigurationError,
+    JobOptions,
+    RunContext,
+    Scheduler,
+    SchedulerStateError,
+)
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.testing import Cluster, EventRecorder
@@ -278,6 +288,12 @@ def test_a_skewed_clock_is_that_instances_alone(cluster: Cluster) -> None:
 def test_what_all_instances_do_is_heard(cluster: Cluster) -> None:
     successes: list[object] = []
     off = cluster.on("success", successes.append)
+    starts: list[object] = []
+
+    @cluster.on("start")
+    def started(event: object) -> None:
+        starts.append(event)
+
     recorder = EventRecorder(cluster)
     cluster.every("sync", "1m", lambda: None)
     with cluster:
@@ -285,7 +301,7 @@ def test_what_all_instances_do_is_heard(cluster: Cluster) -> None:
         assert len(successes) == 1
         off()
         cluster.advance(60)
-    assert len(successes) == 1
+    assert (len(successes), len(starts)) == (1, 2)
     assert cluster.events.events == recorder.events
     assert [event.name for event in cluster.events.events].count("skip") == 4
 
@@ -346,10 +362,89 @@ def test_no_thread_is_left_when_it_is_closed() -> None:
     assert [s.thread.name for s in cluster.clock._turns._seats if s.service] == []
 
 
-def test_a_wrong_number_of_instances_is_refused() -> None:
-    for wrong in (0, True, "3", None):
-        with pytest.raises(ConfigurationError, match=r"instances is .*; right is an int from 1"):
-            Cluster(wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"instances": 0}, r"instances is 0; right is an int from 1"),
+        ({"instances": True}, r"instances is True"),
+        ({"seed": "x"}, r"seed is 'x'; right is an int"),
+        ({"start": "2026-01-01"}, r"start is '2026-01-01'; right is an aware datetime"),
+        ({"store": 7}, r"store 7 is not a store"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        Cluster(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda c: c.crash(3), r"instance 3 is wrong; right is an int from 0 to 2"),
+        (lambda c: c.restart(-1), r"instance -1 is wrong"),
+        (lambda c: c.freeze("0", 1), r"instance '0' is wrong"),
+        (lambda c: c.freeze(0, -1), r"freeze is -1"),
+        (lambda c: c.skew(0, "1h"), r"skew is '1h'; right are seconds"),
+        (lambda c: c.skew(0, math.nan), r"skew is nan"),
+        (lambda c: c.slow_store(math.inf), r"slow_store is inf"),
+        (lambda c: c.advance(-1), r"advance is -1"),
+        (lambda c: c.trouble(10, every=0), r"trouble: every is 0"),
+        (lambda c: c.trouble(10, longest=0), r"trouble: longest is 0"),
+        (
+            lambda c: c.setup(c.schedulers[0]),
+            r"setup: .* right is a function that takes a scheduler",
+        ),
+    ],
+)
+def test_what_cannot_befall_a_cluster_is_refused(
+    cluster: Cluster, act: Callable[[Cluster], object], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        act(cluster)
+
+
+def test_a_declaration_that_is_refused_is_not_made_again(cluster: Cluster) -> None:
+    cluster.every("sync", "1m", lambda: None)
+    with pytest.raises(ConfigurationError, match="declared already"):
+        cluster.every("sync", "1m", lambda: None)
+    cluster.restart(0)
+    assert list(cluster.schedulers[0].jobs) == ["sync"]
+
+
+def test_time_that_passes_starts_what_is_not_started_and_nothing_goes_on_after_the_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEASECRON_OFF", "1")  # an application's tests may have it
+    cluster.every("sync", "1m", lambda: None)
+    cluster.advance(timedelta(minutes=2))
+    assert len(cluster.attempts) == 2
+    cluster.close()
+    cluster.close()
+    with pytest.raises(SchedulerStateError, match="the cluster is closed"):
+        cluster.advance("1m")
+
+
+def test_a_handler_that_waits_in_real_time_is_warned_of() -> None:
+    cluster, end = Cluster(1), threading.Event()
+    cluster.every("sync", "1m", end.wait)
+    cluster.advance(60)
+    with pytest.warns(RuntimeWarning, match="a handler waits in real time: .*'sync'"):
+        cluster.close()
+    end.set()
+
+
+def test_a_broken_promise_is_told_with_what_was_done_before(cluster: Cluster) -> None:
+    cluster.every("sync", "1m", lambda: None)
+    cluster.freeze(1, "2s")
+    cluster.advance("10m")
+    cluster.clock.jump(wall=3600)  # passes over slots
+    cluster.advance("10m")
+    with pytest.raises(AssertionError) as caught:
+        cluster.check()
+    said = str(caught.value).splitlines()
+    assert said[0].startswith("Cluster(3, 'memory://', seed=1) at 2026-01-01T01:20:")
+    assert said[-1] == "2026-01-01T00:00:05+00:00 freeze(1, 2s)"
+    assert len(said) < 30
 
 
 def test_nothing_keeps_a_cluster_alive_that_is_closed() -> None:

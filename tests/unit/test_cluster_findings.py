@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasecron import JobOptions, RunResult, RunSkipped, Scheduler
+from leasecron import JobOptions, RunResult, RunSkipped, Scheduler, StoreFailed
 from leasecron.backends.memory import MemoryBackend
 from leasecron.context import AbortSignal, RunContext
 from leasecron.model import (
@@ -52,13 +52,13 @@ def context(reason: Any = None) -> RunContext:
     return make_context(signal=signal)
 
 
-def record(number: int = 1, status: Status = "success") -> RunResult:
+def record(number: int = 1, status: Status = "success", instance: str | None = None) -> RunResult:
     return RunResult(
         job="sync",
         slot=SLOT,
         attempt=number,
         fence=number,
-        instance=f"instance-{number}",
+        instance=instance or f"instance-{number}",
         trigger="scheduled",
         status=status,
         started_at=SLOT,
@@ -71,6 +71,17 @@ def skip(reason: SkipReason) -> RunSkipped:
     return RunSkipped(at=SLOT, job="sync", slot=SLOT, instance="instance-1", reason=reason)
 
 
+def unsaved() -> StoreFailed:
+    return StoreFailed(
+        at=SLOT,
+        job="sync",
+        slot=SLOT,
+        instance="instance-1",
+        operation="save_results",
+        exception=None,
+    )
+
+
 def evidence(
     attempts: Sequence[Attempt], results: Sequence[RunResult] = (), **changes: Any
 ) -> Evidence:
@@ -80,7 +91,10 @@ def evidence(
         attempts=attempts,
         clashes=[],
         results=results,
+        is_narrow=False,
         skips=[],
+        told=[],
+        faults=[],
         jobs={"sync": (scheduler.jobs["sync"], SLOT - timedelta(minutes=5))},
         now=SLOT + timedelta(minutes=5),
         was_well=lambda _since, _until: True,
@@ -89,6 +103,7 @@ def evidence(
 
 
 ERROR = ValueError("no")
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +111,16 @@ ERROR = ValueError("no")
     [
         (evidence([attempt()], clashes=[(attempt(), attempt(2))]), "held at once"),
         (evidence([attempt(), attempt(1, fence=2)]), "made more than once"),
-        (evidence([attempt(), attempt(2, fence=1)]), "a fence that others have too"),
+        (evidence([attempt(), attempt(2, fence=1)]), "a fence that "),
+        (evidence([attempt(fence=7), attempt(2, fence=6)]), "a fence that does not rise"),
+        (evidence([attempt(2)], [record(2, instance="x")]), "recorded as of x, but made by"),
         (evidence([attempt(), attempt(2)], [record(), record(2)]), "ended 2 times"),
         (evidence([attempt(), attempt(2)], [record()]), "attempted again after its end"),
         (evidence([], [record()]), "recorded as success, but never made"),
         (evidence([attempt(exception=ERROR)], [record()]), "its handler did not return"),
         (evidence([attempt(ended=None)], [record()]), "its handler did not return"),
         (evidence([attempt()], [record(status="failed")]), "its handler did not fail"),
+        (evidence([attempt()], told=[record()]), "told as success, and not in the history"),
         (evidence([]), "neither run nor skipped"),
         (evidence([], skips=[skip("taken")]), "neither run nor skipped"),
     ],
@@ -128,6 +146,9 @@ def test_a_broken_promise_is_found(seen: Evidence, said: str) -> None:
         evidence([], was_well=lambda _since, _until: False),
         evidence([], now=SLOT + timedelta(seconds=59)),
         evidence([], jobs={}),
+        evidence([], is_narrow=True, was_well=lambda _since, until: until < SLOT + 2 * MINUTE),
+        evidence([attempt()], [record()], told=[record()]),
+        evidence([attempt()], told=[record()], faults=[unsaved()]),
     ],
 )
 def test_honest_evidence_passes(seen: Evidence) -> None:
@@ -159,6 +180,13 @@ class Deaf(MemoryBackend):
         return ["ok" for _ in leases]
 
 
+class Amnesic(MemoryBackend):
+    """Says that it has kept a record, and has not."""
+
+    def save_results(self, results: Sequence[RunResult]) -> None:
+        """Keep nothing."""
+
+
 class Dismissive(MemoryBackend):
     """Says that runs are over that nobody has begun."""
 
@@ -172,6 +200,7 @@ class Dismissive(MemoryBackend):
         (Generous, "held at once"),
         (Forgetful, "ended 3 times"),
         (Deaf, "held at once"),
+        (Amnesic, "told as success, and not in the history"),
         (Dismissive, "neither run nor skipped"),
     ],
 )

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import pytest
-from nasty_texts import FORGED, NASTY, Rude, fail, is_harmless
+from nasty_texts import FORGED, NAMES, NASTY, Rude, fail, is_harmless
 from runs_support import Fleet
 
 from leasecron import BackendError
+from leasecron.errors import MOST
+from leasecron.logs import REPEAT_AFTER
 
 STAMP = "2026-"
 
@@ -109,6 +111,37 @@ def test_the_handlers_of_an_application_still_get_the_exception(
 def test_names_forge_no_line_of_a_log(fleet: Fleet, log: io.StringIO) -> None:
     run_once(fleet, lambda: None, name=f"job {NASTY}")
     assert len([line for line in check(log) if "job=job a\\n" in line]) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_people_write_is_not_escaped_in_a_log(
+    fleet: Fleet, log: io.StringIO, name: str
+) -> None:
+    run_once(fleet, lambda: raise_(ValueError(f"no {name}"), ValueError(name)), name=name)
+    assert is_harmless(log.getvalue())
+    assert f"run failed job={name} slot=" in log.getvalue()
+    assert f"\nValueError: no {name}\n" in log.getvalue()
+
+
+def test_a_tab_in_a_traceback_is_still_space(fleet: Fleet, log: io.StringIO) -> None:
+    run_once(fleet, lambda: raise_(ValueError("first\n\tsecond\n\x1b\tthird")))
+    assert "\n  ValueError: first\n          second\n  \\x1b       third\n" in log.getvalue()
+    check(log)
+
+
+@pytest.mark.parametrize("length", [MOST // 2, 10_000_000])
+def test_what_a_store_says_at_length_is_logged_and_hides_nothing(
+    fleet: Fleet, log: io.StringIO, length: int
+) -> None:
+    one = fleet.instance()
+    one.every(10, lambda: None, name="j" * 1000)
+    one.store.faults["claim"] = lambda: BackendError("x" * length)
+    fleet.start()
+    fleet.until(12 + REPEAT_AFTER)
+    first, *_, last = [line for line in check(log) if "claim failed" in line]
+    assert first.count("x") >= min(length, MOST - 100)
+    assert len(first) < MOST + 1500
+    assert last.endswith("times more since the last line)")
 
 
 def test_what_a_store_says_forges_no_line_of_a_log(fleet: Fleet, log: io.StringIO) -> None:

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +23,12 @@ from contract.driver import a_claim
 from support.requirements import require
 
 from leasecron import Scheduler
+from leasecron.backends import lockdir_io as io
 from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.modes import give, hand_over, open_side_file
+from leasecron.backends.modes import give, hand_over
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.cli import main
+from leasecron.errors import BackendError
 from leasecron.model import Declaration
 
 NOBODY = 65534
@@ -155,17 +158,62 @@ def test_what_root_makes_belongs_to_whom_the_folder_belongs_to(
         made.close()
 
 
-def test_a_second_name_of_a_file_is_not_given_away(folder: Path, tmp_path: Path) -> None:
-    precious = Path(tempfile.mkdtemp(dir=folder.parent)) / "precious"
-    precious.write_text("secret")
-    planted = folder / "store.db-turnstile"
-    os.link(precious, planted)
-    try:
-        os.close(open_side_file(str(planted), 0o600, (NOBODY, NOBODY)))
-        hand_over(str(planted), (NOBODY, NOBODY))
-        assert precious.stat().st_uid == 0
-    finally:
-        shutil.rmtree(precious.parent)
+def left(folder: Path, name: str, content: str = "") -> Path:
+    """Return a file of root's own in a folder of nobody's, who may rename it."""
+    path = folder / name
+    path.write_text(content)
+    path.chmod(0o640)
+    return path
+
+
+def state(path: Path) -> tuple[int, int, int, str]:
+    found = path.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), path.read_text()
+
+
+ROOTS = (0, 0, 0o640)
+
+
+@pytest.mark.parametrize("content", ["secret", ""])
+def test_a_second_name_of_a_file_of_roots_gets_nobody_anything(folder: Path, content: str) -> None:
+    precious = left(folder, "precious", content)
+    for name in ("store.db-turnstile", "store.db-setup.lock"):
+        os.link(precious, folder / name)
+    use(store := SqliteBackend(folder / "store.db"), "root")
+    store.close()
+    hand_over(str(precious), (NOBODY, NOBODY))
+    io.stamp(str(folder / "store.db-turnstile"), 0o666)
+    assert state(precious) == (*ROOTS, content)
+
+
+def test_a_file_of_roots_renamed_to_one_of_a_stores_stays_his(folder: Path) -> None:
+    paths = [
+        left(folder, "one", "secret").rename(folder / "store.db-turnstile"),
+        left(folder, "two", "secret").rename(folder / "store.db-setup.lock"),
+        left(folder, "three", "secret").rename(folder / "merge.stamp"),
+    ]
+    use(store := SqliteBackend(folder / "store.db"), "root")
+    store.close()
+    io.stamp(str(paths[2]), 0o666)
+    assert [state(path) for path in paths] == [(*ROOTS, "secret")] * 3
+
+
+def test_what_is_in_the_place_of_a_new_folder_stays_roots(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precious = left(folder, "precious")
+    monkeypatch.setattr(os, "mkdir", lambda *_: None)  # it was replaced as soon as it was made
+    for make in (io.make_folder, io.make_root):
+        with pytest.raises(NotADirectoryError):
+            make(str(precious), 0o777)
+    assert state(precious) == (*ROOTS, "")
+
+
+def test_an_empty_side_file_that_root_left_is_given_to_the_user_of_the_store(folder: Path) -> None:
+    paths = [left(folder, f"store.db-{end}") for end in ("turnstile", "setup.lock")]
+    use(store := SqliteBackend(folder / "store.db"), "root")
+    store.close()
+    assert [state(path) for path in paths] == [(NOBODY, NOBODY, 0o600, "")] * 2
 
 
 def test_who_is_not_root_gives_nothing_away(folder: Path) -> None:
@@ -185,3 +233,18 @@ def test_the_history_of_a_store_that_is_not_there_is_empty_and_makes_nothing(
 ) -> None:
     assert Scheduler(tmp_path / "store.db").history() == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_history_of_a_store_that_cannot_be_looked_at_is_an_error(folder: Path) -> None:
+    require(os.geteuid() == 0, "only root can become another user")
+    (folder / "locked").mkdir(mode=0o700)
+    os.chown(folder / "locked", 0, 0)
+    SqliteBackend(folder / "locked" / "store.db").open()
+    with nobody(), pytest.raises(BackendError):
+        Scheduler(folder / "locked" / "store.db").history()
+
+
+def test_the_history_at_the_end_of_a_link_that_leads_nowhere_is_an_error(folder: Path) -> None:
+    (folder / "link.db").symlink_to(folder / "gone" / "store.db")
+    with pytest.raises(BackendError):
+        Scheduler(folder / "link.db").history()

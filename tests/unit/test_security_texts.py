@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty_texts import NASTY, Rude, fail
+from nasty_texts import NAMES, NASTY, Rude, fail, is_harmless
 
 import leasecron.errors
 from leasecron import BackendError, ConfigurationError, LeasecronError, Scheduler
@@ -22,7 +23,8 @@ from leasecron.jobs import MOST_OF_NAME
 @given(st.text(max_size=60), st.integers(1, 50))
 def test_a_printable_text_is_one_line_without_anything_else(text: str, most: int) -> None:
     made = printable(text, most)
-    assert made.isprintable()
+    assert is_harmless(made)
+    assert "\n" not in made
     assert len(made) <= 10 * most + 40
     if text.isprintable() and len(text) <= most:
         assert made == text
@@ -30,6 +32,22 @@ def test_a_printable_text_is_one_line_without_anything_else(text: str, most: int
 
 def test_a_text_that_is_cut_says_how_long_it_was() -> None:
     assert printable("x" * 20, 5) == "xxxxx... (20 characters)"
+    assert printable("x" * 3 * MOST, 2 * MOST) == "x" * 2 * MOST + "... (30,000 characters)"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_people_write_is_not_escaped_in_an_error(name: str, tmp_path: Path) -> None:
+    assert not name.isprintable()
+    assert printable(f"{name}\n\x1b") == f"{name}\\n\\x1b"
+    path = tmp_path / name / "store.db"
+    with pytest.raises(BackendError) as caught:
+        Scheduler(path).start()
+    assert str(path) in str(caught.value)
+
+
+def test_what_cannot_be_seen_in_a_wrong_value_is_escaped() -> None:
+    with pytest.raises(ConfigurationError, match=r"'0\\xa03 \* \* \*'"):
+        Scheduler("memory://").cron("job", "0\u00a03 * * *", print)
 
 
 @pytest.mark.parametrize(
