@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from leasecron import Event, JobOptions, Scheduler
+from leasecron import Event, JobOptions, Scheduler, SqliteBackend
 from leasecron.model import from_ms, to_ms
 from support.run_log import RunLog
 
@@ -62,7 +62,10 @@ def become_nobody() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         # All that is imported when it is needed is imported now: later it may be out of reach.
-        Scheduler(f"{folder}/warm-up.db").history()
+        backend = SqliteBackend(f"{folder}/warm-up.db")
+        backend.open()
+        backend.history()
+        backend.close()
     nobody = pwd.getpwnam("nobody")
     os.setgroups([])
     os.setgid(nobody.pw_gid)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from support.soak_jobs import LONG_MS, TICK_MS
+from support.soak_times import LONG_MS, TICK_MS
 from support.span_log import Life, Span, SpanLog
 from support.store_file import Row, StoreFile
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from leasecron import RunContext, Scheduler
 from leasecron.model import to_ms
+from support.soak_times import LONG_MS, TICK_MS
 from support.span_log import SpanLog
 
-TICK_MS = 2_000
-LONG_MS = 20_000
 LONG_STEPS = 12
 STEP = 0.5  # seconds: the long job takes six in all
 
