@@ -39,6 +39,8 @@ class FakeClock:
     of real sleeps may be seen later. Not promised: that it, or a thread unknown to the clock, keeps
     the order of the seed. While the test's thread blocks outside the clock nothing else runs.
 
+    On Linux all threads that it starts share one processor, and so do processes that they start.
+
     Waits are rounded to microseconds. A signal handler may put into a waker, but not wait.
     """
 
