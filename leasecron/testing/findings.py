@@ -62,7 +62,8 @@ def _repetitions(evidence: Evidence) -> Iterator[str]:
     numbers = Counter((a.job, a.slot, a.attempt) for a in evidence.attempts)
     fences = Counter(a.fence for a in evidence.attempts if a.fence is not None)
     before: dict[_Run, int] = {}
-    for attempt in evidence.attempts:
+    # By number: a holder that was paused before its handler may begin after its successor.
+    for attempt in sorted(evidence.attempts, key=lambda each: each.attempt):
         fence = attempt.fence
         if fence is not None and fence <= before.get((attempt.job, attempt.slot), 0):
             yield f"a fence that does not rise: {_named(attempt)} fence {fence}"

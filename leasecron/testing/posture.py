@@ -24,8 +24,12 @@ def stack_of(thread: threading.Thread) -> Stack:
     frame = _frames().get(thread.ident or 0)
     stack: list[tuple[CodeType, int]] = []
     while frame is not None:
-        stack.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
+        try:
+            stack.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back
+        except AttributeError:
+            # The thread has gone on meanwhile, and what was a frame is none (seen on Python 3.11).
+            return ()
     return tuple(stack)
 
 

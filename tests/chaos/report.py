@@ -13,6 +13,11 @@ _SHOWN = 20
 UNKNOWN = (
     "error that it does not know",
     "a step of the scheduler failed",
+    "could not be handed over",
+    "could not be made",
+    "could not be suspended before a fork",
+    "could not be restarted after a fork",
+    "could not be started in a uWSGI worker",
     "a listener failed",
     "Fatal Python error",
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import leasecron
-from faults.judge import judge
+from faults.judge import Verdict, judge
 from faults.lines import Lines, Point
 from faults.scenes import SCENES
 from faults.stage import LEASE, VICTIM, OnPurpose, Stage
@@ -35,13 +35,20 @@ def pause(stage: Stage) -> None:
 
 
 def error(stage: Stage) -> None:
-    """Raise an error that nobody expects."""
+    """Raise an error that nobody expects; the victim is never stopped, and has to go on."""
     stage.met_error = True
     raise OnPurpose
 
 
+def error_and_stop(stage: Stage) -> None:
+    """Raise an error that nobody expects; the victim is stopped when the play says so."""
+    stage.stops_after_error = True
+    error(stage)
+
+
 Fault = Callable[[Stage], None]
-FAULTS: dict[str, Fault] = {fault.__name__: fault for fault in (crash, pause, error)}
+FAULTS: dict[str, Fault] = {f.__name__: f for f in (crash, pause, error, error_and_stop)}
+ERRORS = (error.__name__, error_and_stop.__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +63,27 @@ class Target:
 
 
 def targets(folder: Path) -> list[Target]:
-    """Play all scenes without an attack and return the points that they reach, each once."""
-    found: dict[Point, Target] = {}
+    """Play all scenes without an attack and return the points that they reach.
+
+    Each is there once for either kind of store: what one line does differs with it.
+    """
+    found: dict[tuple[str, Point], Target] = {}
     for name, scene in SCENES.items():
         stage = scene.stage(folder / f"recorded-{name}")
 
-        def reached(point: Point, name: str = name) -> None:
+        def reached(point: Point, name: str = name, kind: str = stage.store.kind) -> None:
             if point.nth <= TIMES:
-                found.setdefault(point, Target(name, point))
+                found.setdefault((kind, point), Target(name, point))
 
         with Lines(FILES, stage.in_victim, reached).of_new_threads():
             scene.play(stage)
-        wrong = judge(stage)
+        verdict = judge(stage)
         stage.close()
-        assert not wrong, f"without an attack: {wrong}"
-        assert all(stage.stops)
+        assert verdict == Verdict([], []), f"without an attack: {verdict}"
     return list(found.values())
 
 
-def attack(target: Target, fault: Fault, folder: Path) -> list[str]:
+def attack(target: Target, fault: Fault, folder: Path) -> Verdict:
     """Play the target's scene with ``fault`` at its point; return what was wrong."""
     scene = SCENES[target.scene]
     stage = scene.stage(folder)
@@ -84,17 +93,17 @@ def attack(target: Target, fault: Fault, folder: Path) -> list[str]:
         nonlocal hits
         if point == target.point:
             hits += 1
+            lines.end()
             fault(stage)
 
-    with Lines([target.point.file], stage.in_victim, reached).of_new_threads():
+    lines = Lines([target.point.file], stage.in_victim, reached, target.point.line)
+    with lines.of_new_threads():
         scene.play(stage)
-    wrong = judge(stage)
+    verdict = judge(stage)
     if hits != 1:
-        wrong.append(f"the point was reached {hits} times")
-    if not all(stage.stops):
-        wrong.append("the victim did not stop")
+        verdict.broken.append(f"the point was reached {hits} times")
     stage.close()
-    return wrong
+    return verdict
 
 
 def can_raise(target: Target) -> bool:
@@ -102,6 +111,6 @@ def can_raise(target: Target) -> bool:
     return linecache.getline(target.point.file, target.point.line).strip() not in _IDLE
 
 
-def sample(found: list[Target], count: int, seed: int) -> list[Target]:
+def sample(found: list[Target], count: int, seed: str) -> list[Target]:
     """Draw some targets by chance."""
     return random.Random(seed).sample(found, count)

@@ -1,78 +1,175 @@
 """What the attacks leave out, and what they allow, each with its reason.
 
-Functions are named and not lines, so that neither list needs a look for every edit.
+Functions and the text of lines are named and not their numbers, so that only an edit of what is
+named here needs a look at it.
 """
 
 from __future__ import annotations
 
-_CALLER = (
+_MADE = (
     *("Backups.__init__", "ClaimOnlyRunner.__init__", "Engine.__init__", "Executor.__init__"),
     *("LeaseRunner.__init__", "Recovery.__init__", "Room.__init__", "Runner.__init__"),
     *("StoreQueue.__init__", "Workers.__init__"),
-    *("Engine.start", "Engine.stop", "Engine.add", "Engine.remove", "Engine.resume"),
-    *("Engine.abandon", "Engine.stop_firing", "Engine.tell_of_stop", "Engine.called_from_inside"),
+)
+_CALLED = (
+    *("Engine.start", "Engine.stop", "Engine.add", "Engine.remove", "Engine.abandon"),
+    *("Engine.resume", "Engine.stop_firing", "Engine.tell_of_stop", "Engine.called_from_inside"),
     *("StoreQueue.start", "StoreQueue.open", "StoreQueue.ask", "StoreQueue.ended", "_stopped"),
     *("StoreQueue.rest", "Workers.in_thread"),
 )
-_RESUME = ("Engine._resume", "Runner.resume", "Engine._stop")
-_DEFECT = (
-    *("Call.answer", "StoreQueue._serve", "StoreQueue._run", "Runner.step", "LiveRun.give_up"),
-    *("Runner._enter", "Recovery._step", "Executor.execute", "call_backend"),
-)
-_BROKEN = ("Backups._newest_due", "Engine._schedule_failed", "describe", "error_text")
-_NO_THREAD = ("ClaimOnlyRunner._begin", "LeaseRunner._won", "LeaseRunner._not_started")
-_RACES = (
-    *("Backups._check", "Backups._looked", "Backups.not_started", "Executor._timed_out"),
-    *("Executor._end_stored", "Executor._recorded", "Executor.give_up", "LeaseRunner._take_over"),
-    *("LeaseRunner.take_over", "LeaseRunner._not_won", "LeaseRunner._tick", "Recovery._recovered"),
-    *("Recovery._declared", "Recovery.catch_up_latest", "Runner._dropped", "Runner._skip"),
-    *("StoreQueue._open", "StoreQueue._refuse_the_rest", "StoreQueue._requeue_delayed"),
-    *("StoreQueue._attempt_singly", "StoreQueue._failed", "StoreQueue._take", "Worker._run"),
-    *("Workers._retire", "ClaimOnlyRunner._failed", "LeaseRunner._check_failed"),
-    "LeaseRunner._failed",
-)
+
+OTHERS = {
+    **dict.fromkeys(_MADE, "runs before there is a thread of the victim"),
+    **dict.fromkeys(_CALLED, "runs in the thread of whoever calls the scheduler, or at a fork"),
+    **dict.fromkeys(("Engine._resume", "Runner.resume"), "a start() before a stop() has ended"),
+    "Engine._schedule_failed": "a schedule of the user's that raises",
+    "LiveRun.give_up": "what is done about a defect, which no scene has",
+    "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
+}
+"""Functions that no scene needs to reach."""
+
+_LINES: dict[str, dict[str, tuple[str, ...]]] = {
+    "what is done about a defect of ours or of a backend, which errors here lead to": {
+        "Executor._end_stored": ("return",),
+        "Executor._handler_ended": ("return",),
+        "Executor._recorded": ("return",),
+        "Executor._take_note": ("winner.run_ended(run)",),
+        "LeaseRunner._tick": (
+            "run.worker = None",
+            "self.handler_ended()",
+            'raise RuntimeError(f"the thread of {run.key} has ended without a word")',
+        ),
+        "Runner._answered": ("return",),
+        "call_backend": (
+            'raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")',
+        ),
+    },
+    "no thread can be had": {
+        "Executor.give_up": ("run.exception, run.error = error, error_text(error)",),
+    },
+    "a store that is not there when start() opens it": {
+        "StoreQueue._open": (
+            "except BackendUnavailable as error:",
+            "if self._clock.monotonic() < give_up and not self._abandoned:",
+            "self._receive(0.1)",
+            "continue",
+            "opened.put(error)",
+            "return False",
+            "self._backend.close()",
+        ),
+    },
+    "a fork, or whoever asks the store while it is stopped": {
+        "StoreQueue._take": (
+            "case Rest():",
+            "try:",
+            "self._backend.suspend()",
+            "item.resting.put(None)",
+            "item.resume.get()",
+        ),
+        "StoreQueue._refuse_the_rest": ("if call.awaited:", "call.answer(_stopped(), 0.0)"),
+        "Worker._run": ("return",),
+    },
+    "a second stop(), after the first one has ended": {
+        "Engine._stop": ('waker.put("closed")', 'waker.put("drained")'),
+    },
+    "a job that is removed while the store is asked about it": {
+        "Recovery._declared": ("return",),
+        "Recovery._recovered": ("return",),
+    },
+    "a store that answers one item by another error than its batch": {
+        "StoreQueue._attempt_singly": (
+            "pending.remove(call)  # it was put back alone, before those that came before it",
+            "pending.extendleft(reversed(batch[place:]))",
+            "return False",
+            "self._put_off = min(LONGEST_DELAY, max(FIRST_DELAY, self._put_off * 2))",
+            "later = self._clock.monotonic() + self._put_off",
+            "self._delayed[:0] = [(later, other) for other in batch[place + 1 :]]",
+            "break",
+        ),
+        "StoreQueue._failed": ("call.give_up is None or now < call.give_up",),
+    },
+    "answers that come in an order or at a moment that no scene has": {
+        "Backups._check": ("self._check_later(watch)",),
+        "Backups._looked": (
+            "return",
+            "self._failed(watch.job, watch.slot, states)",
+            "self._check_later(watch)",
+        ),
+        "Backups.not_started": ("self.drop(key)",),
+        "Executor._end_stored": (
+            'run.reason = "takeover"',
+            'run.result = replace(run.result, status="interrupted")',
+        ),
+        "Executor._timed_out": ("return",),
+        "LeaseRunner._not_won": ("return",),
+        "LeaseRunner._take_over": ("return False",),
+        "LeaseRunner._tick": ("return",),
+        "LeaseRunner._won": (
+            'late = BackendUnavailable("the store answered a won claim after its lease was over")',
+            "self._not_started(request, claim, late)",
+            "return",
+        ),
+        "Runner._dropped": (
+            "self._claiming.discard((claim.job, claim.slot))",
+            "self._room.leave()",
+        ),
+        "Runner._skip": ("self._too_late(request)",),
+    },
+    "the same, and the unit tests do not have it either": {
+        "Backups.not_started": ("return",),
+        "LeaseRunner.take_over": ("self.watch(job, slot)",),
+    },
+}
 
 UNREACHED = {
-    **dict.fromkeys(_CALLER, "runs in the thread of whoever calls the scheduler, or at a fork"),
-    **dict.fromkeys(_RESUME, "a start() before a stop() has come to its end"),
-    **dict.fromkeys(_DEFECT, "what is done about a defect, which no scene has"),
-    **dict.fromkeys(_BROKEN, "a schedule or a handler's error of the user's that raises"),
-    **dict.fromkeys(_NO_THREAD, "no thread can be had, or the store answered too late"),
-    **dict.fromkeys(_RACES, "one branch, which needs a rare order of events: unit tests have it"),
+    (function, text): reason
+    for reason, functions in _LINES.items()
+    for function, texts in functions.items()
+    for text in texts
 }
-"""Functions of which some line is executed in no scene."""
+"""Other lines, by function and text, that are executed in no scene."""
 
 _STOP = (
-    *("Engine._stop", "Engine._note_waiting", "Engine._idle", "Engine._closed", "Runner.stop"),
-    *("LeaseRunner.stop", "Workers.end", "StoreQueue.close", "StoreQueue._run"),
-    "StoreQueue._refuse_the_rest",
+    *("Engine._stop", "Engine._note_waiting", "Engine._idle", "Engine._idle.<lambda>"),
+    *("Engine._closed", "Runner.stop", "LeaseRunner.stop", "Workers.end", "StoreQueue.close"),
+    *("StoreQueue._run", "StoreQueue._refuse_the_rest"),
 )
-_LOST = ("StoreQueue._receive", "StoreQueue._take", "Engine._add", "Recovery.recover")
+_LOST = (
+    *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up", "StoreQueue._serve"),
+    *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
+)
+_ANSWER = (
+    *("Call.answer", "Runner._claim.<lambda>", "Recovery._ask.<lambda>"),
+    *("Executor._store_end.<lambda>", "Executor._save_result.<lambda>"),
+    "Executor._settle.<lambda>",
+)
 _HELD = (
-    *("Runner._answered", "Runner.step", "Room.leave"),
+    *("Runner._answered", "Runner.step", "Room.leave", "Executor._handler_ended"),
     *("ClaimOnlyRunner._answered", "ClaimOnlyRunner._won"),
 )
 
 DEAF = {
     **dict.fromkeys(_STOP, "a stop() that meets an error says False, and its process is killed"),
     **dict.fromkeys(_LOST, "what was being handed over is lost, and others run the job"),
+    **dict.fromkeys(_ANSWER, "the store's answer is lost, and whoever needs it waits for ever"),
     **dict.fromkeys(_HELD, "a run, claim or place is still counted, and stop() waits in vain"),
 }
 """Functions in which one error can make an instance deaf to something until it is restarted.
 
-Its leases run out all the same, and the others are not disturbed.
+That is: it runs some job no longer, or a stop() says False. Its leases run out all the same, and
+the others are not disturbed.
 """
+
+DEAF_WITHOUT_LEASES = dict.fromkeys(
+    ("Worker._run", "_call_handler", "error_text"),
+    "the handler's thread is gone without a word, and there is no heartbeat that would notice it",
+)
+"""Such functions on a store without leases; with leases an error there costs one run."""
 
 MENDED = (
     *("Worker._run", "Executor._begin", "Executor._store_end", "Executor._end_stored"),
-    *(
-        "Executor._take_back",
-        "Executor._settle",
-        "LeaseRunner._won",
-        "LeaseRunner._tick",
-        "LeaseRunner._beaten",
-    ),
-    *("Recovery._ask", "Recovery._recovered", "Runner._claim", "ClaimOnlyRunner._begin"),
-    *("StoreQueue._attempt", "StoreQueue._serve", "Call.answer"),
+    *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
+    *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),
+    *("ClaimOnlyRunner._begin", "StoreQueue._attempt"),
 )
 """Functions of which an error at any line costs one run at most, and no instance its hearing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faults.stage import VICTIM, Stage
@@ -14,8 +15,23 @@ SETTLE = 15.0
 _ROUND = 65.0  # all jobs are due again in it
 
 
-def judge(stage: Stage) -> list[str]:
-    """Let time go on after a play, bring the victim back, and return what is wrong."""
+_LAST_DEEDS = "what was done to it last:"
+_NOT_RUN = "neither run nor skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was wrong: the promises that were broken, and what the victim is deaf to for good.
+
+    An instance that is deaf keeps every promise to the others: it is no cover for a broken one.
+    """
+
+    broken: list[str]
+    deaf: list[str]
+
+
+def judge(stage: Stage) -> Verdict:
+    """Let time go on after a play, bring the victim back, and say what is wrong."""
     stage.heal(VICTIM)
     stage.slow_store(0)
     stage.skew(VICTIM, 0)
@@ -23,27 +39,32 @@ def judge(stage: Stage) -> list[str]:
     if stage.victim_died:
         stage.restart(VICTIM)
     stage.advance(SETTLE)
-    wrong = [*_promises(stage), *_permissions(stage), *_lost(stage)]
+    broken = [*_promises(stage), *_permissions(stage), *_lost(stage)]
     stage.crash(1)
     stage.crash(2)
     stage.advance(SETTLE)
     alone = stage.clock.now()
     stage.advance(_ROUND)
-    wrong += [f"the victim alone does not run {job}" for job in _not_run(stage, alone)]
-    wrong += [f"the victim alone: {line}" for line in _promises(stage)]
-    wrong += _permissions(stage)
+    deaf = [f"it does not run {job}" for job in _not_run(stage, alone)]
+    if not all(stage.stops):
+        deaf.append("it did not stop in the middle of the play")
     if not stage._instances[VICTIM].stop(30.0):
-        wrong.append("the victim does not stop")
-    return wrong
+        deaf.append("it does not stop at the end")
+    for line in _promises(stage):
+        (deaf if _NOT_RUN in line else broken).append(f"with the victim alone: {line}")
+    return Verdict([*broken, *_permissions(stage)], deaf)
 
 
 def _promises(stage: Stage) -> list[str]:
     try:
         stage.check()
     except AssertionError as error:
+        found = str(error).splitlines()[1:]
+        if _LAST_DEEDS in found:
+            found = found[: found.index(_LAST_DEEDS)]
         # An error just before a handler is called is one of the attempt, and recorded as that.
         allowed = "recorded as failed, but never made" if stage.met_error else "(none)"
-        return [line for line in str(error).splitlines()[1:] if allowed not in line]
+        return [line for line in found if allowed not in line]
     return []
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.stage import VICTIM, NotedDirectory, NotedMemory, Refusing, Stage
+from faults.stage import REFUSED, VICTIM, NotedDirectory, NotedMemory, Refusing, Stage
 from leasecron import JobOptions, RunContext
 
 
@@ -73,9 +73,9 @@ def ends(stage: Stage) -> None:
     stage.job("5", long)
     stage.job("13", long_at_first)
     stage.start()
-    stage.until(14)
+    stage.until(20)
     stage.end_victim()
-    stage.until(16)
+    stage.until(22)
 
 
 def standing_by(stage: Stage) -> None:
@@ -134,19 +134,24 @@ def outages(stage: Stage) -> None:
 
 def refusals(stage: Stage) -> None:
     """A store that answers the victim by errors, for what it asks at its start and later."""
-    refuses = True
+    refused = {*REFUSED}
     assert isinstance(stage.store, Refusing)
-    stage.store.refuses = lambda: refuses and stage.in_victim()
-    stage.job("2,8", succeeds)
-    stage.job("2,9", short)
+    stage.store.refuses = lambda name: name in refused and stage.in_victim()
+    stage.job("2,8,12", succeeds)
+    stage.job("2,10", short)
     stage.job("3,10", long)
+    stage.job("7", long_too, first=1)
+    stage.job("50", fails)
     stage.start()
     stage.until(3)
-    refuses = False
-    stage.until(11)
-    refuses = True
+    stage.schedulers[VICTIM].remove("fails")
+    refused.clear()
+    stage.until(10.5)
+    refused |= REFUSED
     stage.until(13)
-    refuses = False
+    refused &= {"save_results"}
+    stage.until(14)
+    refused.clear()
     stage.until(17)
     stage.end_victim()
     stage.until(18)
@@ -202,7 +207,7 @@ def for_good(stage: Stage) -> None:
     stage.job("8", deaf, timeout=1)
     stage.job("13", fails, overlap="allow")
     stage.job("16,22", long_at_first)
-    stage.job("22", succeeds)
+    stage.job("18,22", succeeds, max_late=2)
     stage.start()
     stage.until(2)
     stage.slow_store(1.5)
@@ -214,7 +219,10 @@ def for_good(stage: Stage) -> None:
     stage.skew(VICTIM, 0)
     stage.until(17)
     stage.end_victim()
+    stage.until(17.5)
+    stage.partition(VICTIM)
     stage.until(21)
+    stage.heal(VICTIM)
     stage.slow_store(1.0)
     stage.until(22.2)
     stage.end_victim()

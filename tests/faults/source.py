@@ -1,8 +1,9 @@
-"""What the source says: where the store is called, and which function a line belongs to."""
+"""What the source says: where the store is called, and which lines there are."""
 
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -42,24 +43,39 @@ def call_sites(files: Collection[str]) -> list[CallSite]:
     ]
 
 
-def function_of(point: Point) -> str:
-    """Return the function that a line belongs to, such as ``Runner.stop``."""
+def unreached(files: Collection[str], reached: Collection[Point]) -> set[tuple[str, str]]:
+    """Return function and text of each line that is not among the points.
+
+    What is done about an error that nobody expects is left out: no scene has one.
+    """
+    lines = {(point.file, point.line) for point in reached}
+    return {
+        (_function_of(file, line), linecache.getline(file, line).strip())
+        for file in files
+        for line in _executable(compile(Path(file).read_text(), file, "exec"))
+        if (file, line) not in lines and line not in _unexpected(file)
+    }
+
+
+def _function_of(file: str, line: int) -> str:
     found = [
         (node.lineno, name)
-        for name, node in _functions(_tree(point.file), "")
-        if node.lineno <= point.line <= (node.end_lineno or node.lineno)
+        for name, node in _functions(_tree(file), "")
+        if node.lineno <= line <= (node.end_lineno or node.lineno)
     ]
     return max(found)[1]
 
 
-def unreached(files: Collection[str], reached: Collection[Point]) -> set[str]:
-    """Return the functions of which a line is not among the points."""
-    lines = {(point.file, point.line) for point in reached}
+@cache
+def _unexpected(file: str) -> set[int]:
+    """Return the lines of all ``except Exception`` and ``except BaseException``."""
     return {
-        function_of(Point(file, line, "", 1))
-        for file in files
-        for line in _executable(compile(Path(file).read_text(), file, "exec"))
-        if (file, line) not in lines
+        line
+        for node in ast.walk(_tree(file))
+        if isinstance(node, ast.ExceptHandler)
+        and isinstance(node.type, ast.Name)
+        and node.type.id in ("Exception", "BaseException")
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
 
 

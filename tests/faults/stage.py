@@ -20,7 +20,7 @@ VICTIM = 0
 LEASE = 4.0
 OPTIONS = JobOptions(lease=LEASE)
 
-_REFUSED = {"claim", "heartbeat", "finish", "save_results", "declare", "unfinished", "prune"}
+REFUSED = {"claim", "heartbeat", "finish", "save_results", "declare", "unfinished", "prune"}
 
 Handler = Callable[[RunContext], object]
 
@@ -54,12 +54,12 @@ class NotedMemory(MemoryBackend):
 
 
 class Refusing(NotedMemory):
-    """A store with leases that answers what it is asked by an error, while ``refuses`` says so."""
+    """A store with leases that answers what it is asked by an error, where ``refuses`` says so."""
 
-    refuses: Callable[[], bool] = staticmethod(lambda: False)
+    refuses: Callable[[str], bool] = staticmethod(lambda _name: False)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in _REFUSED and self.refuses():
+        if name in REFUSED and self.refuses(name):
             raise BackendError(f"{name} is refused on purpose")
         return super().__getattribute__(name)
 
@@ -89,7 +89,7 @@ class Stage(Cluster):
         self.store = store
         self.won = store.won.claims
         self.stops: list[bool] = []
-        self.met_error = False
+        self.met_error = self.stops_after_error = False
         self._begin = self.clock.monotonic()
 
     def job(
@@ -131,9 +131,9 @@ class Stage(Cluster):
     def end_victim(self) -> None:
         """Stop the victim as SIGTERM would, note whether that came to its end, and restart it.
 
-        One that has met an error goes on, so that it can be seen whether it does.
+        One that has met an error goes on, unless it shall be seen whether it stops.
         """
-        if self.met_error:
+        if self.met_error and not self.stops_after_error:
             return
         victim = self._instances[VICTIM]
         stopped = victim.stop(30.0)
@@ -144,6 +144,8 @@ class Stage(Cluster):
 
     def start(self) -> None:
         """Start all, the victim last; where that fails, its process ends."""
+        if self._started:
+            return
         for instance in self._instances[VICTIM + 1 :]:
             instance.start()
         with self._its_start_may_fail():

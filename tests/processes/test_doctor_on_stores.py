@@ -93,7 +93,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return backend.description, folder
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+OTHER_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGINT, *(pytest.param(how, marks=pytest.mark.slow) for how in OTHER_SIGNALS)],
+)
 def test_a_doctor_that_is_stopped_leaves_nothing(
     store: tuple[str, Path], how: signal.Signals
 ) -> None:

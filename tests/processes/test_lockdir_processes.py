@@ -83,7 +83,7 @@ def no_links(*_arguments: object, **_named: object) -> None:
     raise OSError(errno.EPERM, "this filesystem has no links")
 
 
-@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("links", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_slot_whose_claimer_dies_at_any_call_is_claimed_or_free(
     path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +102,7 @@ def test_a_slot_whose_claimer_dies_at_any_call_is_claimed_or_free(
     assert links == (("done", "done") not in seen)
 
 
+@pytest.mark.slow
 def test_a_directory_whose_maker_dies_at_any_call_can_be_made_by_the_next(tmp_path: Path) -> None:
     def make(call: int) -> None:
         with opened(tmp_path / str(call), create=True):

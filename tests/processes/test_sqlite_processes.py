@@ -146,6 +146,7 @@ def check_log(path: Path, processes: int, runs: int) -> None:
     assert max(together(run_many, processes, path, runs)) <= WAL_LIMIT
 
 
+@pytest.mark.slow
 def test_the_log_stays_small_and_can_be_emptied_from_outside(tmp_path: Path) -> None:
     check_log(tmp_path / "store.db", processes=2, runs=2500)
 

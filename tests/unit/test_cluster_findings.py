@@ -140,6 +140,7 @@ def test_a_broken_promise_is_found(seen: Evidence, said: str) -> None:
         evidence([attempt(context=context("timeout"))], [record(status="failed")]),
         evidence([attempt(ended=None), attempt(2)], [record(status="lost"), record(2)]),
         evidence([attempt()], [record(status="interrupted")]),
+        evidence([attempt(2), attempt(1)], [record(1, "lost"), record(2)]),
         evidence([], [record(status="lost")]),
         evidence([], skips=[skip("late")]),
         evidence([], skips=[skip("overlap")]),
