@@ -190,9 +190,8 @@ def test_the_history_is_looked_at_every_ten_minutes_at_most(
     assert slots(backend) == []
 
 
-@pytest.mark.parametrize(
-    "after", [pytest.param(False, marks=pytest.mark.slow), True], ids=["before", "after"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_merging_that_dies_at_any_call_loses_nothing(
     backend: LockDirBackend, locks: Path, clock: HandClock, system: FaultyOs, *, after: bool
 ) -> None:
@@ -210,6 +209,7 @@ def test_a_merging_that_dies_at_any_call_loses_nothing(
         raise AssertionError("more calls than were tried")
 
 
+@pytest.mark.slow
 def test_two_that_merge_at_once_lose_nothing(
     backend: LockDirBackend, locks: Path, clock: HandClock, system: FaultyOs
 ) -> None:

@@ -320,7 +320,12 @@ def interrupt() -> None:
 
 @pytest.mark.parametrize(
     "call",
-    [lambda s: s.start(), lambda s: s.stop(timeout=5), lambda s: s.history(), declare_one],
+    [
+        lambda s: s.start(),
+        lambda s: s.stop(timeout=5),
+        pytest.param(lambda s: s.history(), marks=pytest.mark.slow),
+        declare_one,
+    ],
     ids=["start", "stop", "history", "add"],
 )
 def test_an_exception_of_a_signal_handler_breaks_nothing_wherever_it_is_raised(
