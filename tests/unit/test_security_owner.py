@@ -239,7 +239,9 @@ def test_the_history_of_a_store_that_cannot_be_looked_at_is_an_error(folder: Pat
     require(os.geteuid() == 0, "only root can become another user")
     (folder / "locked").mkdir(mode=0o700)
     os.chown(folder / "locked", 0, 0)
-    SqliteBackend(folder / "locked" / "store.db").open()
+    backend = SqliteBackend(folder / "locked" / "store.db")
+    backend.open()
+    backend.close()
     with nobody(), pytest.raises(BackendError):
         Scheduler(folder / "locked" / "store.db").history()
 
