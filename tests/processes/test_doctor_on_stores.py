@@ -55,6 +55,7 @@ def said(process: subprocess.Popen[str]) -> tuple[int, dict[str, dict[str, Any]]
     return process.returncode, checks, report["verdict"]
 
 
+@pytest.mark.slow
 def test_a_store_in_use_is_examined_and_nobody_is_disturbed(instances: Instances) -> None:
     both = instances.spawn_all(2, PROGRAM)
     instances.wait_until(lambda: any(one.said("start", job="long") for one in both))

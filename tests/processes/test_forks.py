@@ -79,6 +79,7 @@ def check_no_slot_lost(instances: Instances) -> None:
     assert instances.store.integrity() == "ok"
 
 
+@pytest.mark.slow
 def test_fifty_children_that_exit_in_any_way_cost_no_slot(instances: Instances) -> None:
     instances.spawn_all(1, UNDER_LOAD + "serve(scheduler)")
     parent = instances.spawn(UNDER_LOAD + FORKING)

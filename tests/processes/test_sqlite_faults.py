@@ -142,6 +142,7 @@ def run_program(program: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_stopped_writer_makes_calls_fail_soon_and_only_until_it_goes_on(
     store: Driver, path: Path
 ) -> None:

@@ -65,7 +65,8 @@ def test_a_killed_holder_is_replaced_within_lease_and_two_heartbeats(
     check_takeover(backup, holder.kill())
 
 
-@pytest.mark.parametrize("raises", ["", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("raises", ["", "1"])
 def test_a_frozen_holder_that_wakes_after_the_end_changes_nothing(
     instances: Instances, raises: str
 ) -> None:
