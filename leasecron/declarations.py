@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from functools import partial
@@ -24,27 +25,17 @@ from leasecron.zones import find_zone
 H = TypeVar("H", bound=Callable[..., object])
 
 
-class Declarations:
-    """The part of a scheduler that declares jobs; before ``start()`` and after it."""
+class JobMethods(ABC):
+    """The three ways to declare a job, for whatever takes declarations."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        defaults: JobOptions,
-        tz: str | tzinfo,
-        jobs: dict[str, DeclaredJob],
-        lifecycle: Lifecycle,
-        backend: Backend,
-    ) -> None:
-        find_zone(tz)
-        self._clock = clock
-        self._backend = backend
-        self._defaults = defaults
-        self._tz = tz
-        self._jobs = jobs
-        self._lifecycle = lifecycle
-        if backend.kind == "claim-only":
-            self._warn(on_claims("defaults", defaults, defaults.given, backend.description))
+    _tz: str | tzinfo
+    """The time zone of ``cron`` jobs that name none."""
+
+    @abstractmethod
+    def _declare(
+        self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
+    ) -> H | Callable[[H], H]:
+        """Declare the job; return its handler, or a decorator where none is given."""
 
     @overload
     def every(
@@ -139,6 +130,29 @@ class Declarations:
         """Run ``handler`` at the slots of any :class:`Schedule`; otherwise as :meth:`every`."""
         check_name(name)
         return self._declare(name, schedule, handler, options)
+
+
+class Declarations(JobMethods):
+    """The part of a scheduler that declares jobs; before ``start()`` and after it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        defaults: JobOptions,
+        tz: str | tzinfo,
+        jobs: dict[str, DeclaredJob],
+        lifecycle: Lifecycle,
+        backend: Backend,
+    ) -> None:
+        find_zone(tz)
+        self._clock = clock
+        self._backend = backend
+        self._defaults = defaults
+        self._tz = tz
+        self._jobs = jobs
+        self._lifecycle = lifecycle
+        if backend.kind == "claim-only":
+            self._warn(on_claims("defaults", defaults, defaults.given, backend.description))
 
     def remove(self, name: str) -> None:
         """Forget a job; a run of it that is live goes on to its end.

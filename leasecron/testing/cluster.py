@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from functools import partial
 from types import TracebackType
@@ -14,20 +14,20 @@ from leasecron import durations
 from leasecron.backends.base import Backend
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.urls import backend_for
-from leasecron.declarations import H
+from leasecron.declarations import H, JobMethods
 from leasecron.durations import TEN_YEARS, Duration
 from leasecron.errors import ConfigurationError, SchedulerStateError, shown
 from leasecron.events import RunFailed, RunSkipped, RunSucceeded, StoreFailed
 from leasecron.model import RunResult
 from leasecron.options import JobOptions
 from leasecron.scheduler import Off, Scheduler
+from leasecron.schedules import Schedule
 from leasecron.testing.attempts import Attempt, Attempts
 from leasecron.testing.fake_clock import FakeClock
 from leasecron.testing.findings import Evidence, findings
 from leasecron.testing.instance import Instance
 from leasecron.testing.recorder import EventRecorder
 from leasecron.testing.server_time import ServerTime
-from leasecron.testing.shared_jobs import SharedJobs
 from leasecron.testing.trouble import Trouble
 
 _DEFAULTS = JobOptions()
@@ -36,7 +36,7 @@ _SHOWN = 20
 _WIDE = 200  # places, which no test of promises fills: with fewer a slot may have to wait for one
 
 
-class Cluster(SharedJobs):
+class Cluster(JobMethods):
     """Several real schedulers on simulated time and one store, and all that can befall them.
 
     Each instance is a simulated process: its threads are frozen and killed together, its wall clock
@@ -91,6 +91,7 @@ class Cluster(SharedJobs):
             raise ConfigurationError(f"start is {shown(start)}; right is an aware datetime")
         self.clock = FakeClock(start, seed=seed)
         self._store = store
+        self._tz = tz
         self._shared: Backend | None = None
         if store == "memory://" or not isinstance(store, (str, os.PathLike)):
             self._shared = self._backend()
@@ -343,6 +344,15 @@ class Cluster(SharedJobs):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _declare(
+        self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
+    ) -> H | Callable[[H], H]:
+        def declare(given: H) -> H:
+            self.setup(lambda scheduler: scheduler.add(name, schedule, given, **options))
+            return given
+
+        return declare if handler is None else declare(handler)
 
     def _listen(self, event: str, listener: H) -> H:
         self.setup(lambda scheduler: scheduler.on(event, listener))  # type: ignore[call-overload]
