@@ -297,26 +297,7 @@ class Cluster(JobMethods):
           wait, until a minute after ``max_late``. Jobs that were removed, or declared with one
           instance alone, are left out.
         """
-        scheduler = self._instances[0].scheduler
-        evidence = Evidence(
-            attempts=self.attempts,
-            clashes=self._attempts.clashes,
-            results=[r for r in self.history(limit=_ALL) if _key(r) not in self._old],
-            is_narrow=self._is_narrow,
-            skips=self.events.of(RunSkipped),
-            told=[
-                event.result for event in self.events.of(RunSucceeded) + self.events.of(RunFailed)
-            ],
-            faults=self.events.of(StoreFailed),
-            jobs={
-                name: (scheduler.jobs[name], since)
-                for name, since in self._declared.items()
-                if name in scheduler.jobs
-            },
-            now=self.clock.now(),
-            was_well=self._was_well,
-        )
-        found = findings(evidence)
+        found = findings(self._evidence())
         if found:
             raise AssertionError(
                 "\n".join(
@@ -344,6 +325,27 @@ class Cluster(JobMethods):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _evidence(self) -> Evidence:
+        scheduler = self._instances[0].scheduler
+        return Evidence(
+            attempts=self.attempts,
+            clashes=self._attempts.clashes,
+            results=[r for r in self.history(limit=_ALL) if _key(r) not in self._old],
+            is_narrow=self._is_narrow,
+            skips=self.events.of(RunSkipped),
+            told=[
+                event.result for event in self.events.of(RunSucceeded) + self.events.of(RunFailed)
+            ],
+            faults=self.events.of(StoreFailed),
+            jobs={
+                name: (scheduler.jobs[name], since)
+                for name, since in self._declared.items()
+                if name in scheduler.jobs
+            },
+            now=self.clock.now(),
+            was_well=self._was_well,
+        )
 
     def _declare(
         self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
