@@ -1,136 +1,121 @@
-"""Claims and whole runs per second, beside plain sqlite3 in the same run; and the import.
-
-    python -m benchmarks
-
-Prints the median and the spread of five rounds after one for warm-up. Ratios can be compared
-between machines; the figures themselves are this disk's and this processor's.
-"""
+"""``python -m benchmarks``: measure, and report beside the targets. Nothing here asserts."""
 
 from __future__ import annotations
 
-import sqlite3
-import statistics
-import subprocess
+import importlib.util
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from leasecron import Scheduler
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.clock import SystemClock
-from leasecron.model import Claim, from_seconds, to_ms
+import click
 
-ROUNDS = 5
-CLAIMS = 5_000
-BATCH = 1_000
-JOBS = 5_000
-STANDARD = "contextvars, dataclasses, inspect, json, logging, queue, sqlite3, typing, zoneinfo"
-"""The parts of the standard library that the package needs."""
+from benchmarks import parts
+from benchmarks.machine import command_line, describe
+from benchmarks.measuring import Settings
+from benchmarks.plots import draw
+from benchmarks.report import Part, Report
 
-
-def raw_claims(folder: Path) -> float:
-    """Insert rows of the same shape with plain sqlite3, a transaction a batch."""
-    connection = sqlite3.connect(folder / "raw.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute(
-        "CREATE TABLE runs (job TEXT, slot INTEGER, state TEXT, token TEXT, attempt INTEGER,"
-        " lost INTEGER, fence INTEGER, released_fence INTEGER, instance TEXT, trigger TEXT,"
-        " claimed_at INTEGER, lease_until INTEGER, boot TEXT, lease_mono INTEGER,"
-        " PRIMARY KEY (job, slot))"
-    )
-    slot = to_ms(datetime.now(UTC))
-    lease = (slot, slot + 20_000, "boot", slot)
-    started = time.perf_counter()
-    for first in range(0, CLAIMS, BATCH):
-        rows = [
-            (f"job-{number}", slot, "claimed", "0" * 32, 1, 0, number, None, "a", "cron", *lease)
-            for number in range(first, first + BATCH)
-        ]
-        connection.execute("BEGIN IMMEDIATE")
-        for row in rows:
-            connection.execute("SELECT 1 FROM runs WHERE job = ? AND slot = ?", row[:2]).fetchall()
-        connection.executemany(f"INSERT INTO runs VALUES ({','.join('?' * 14)})", rows)
-        connection.execute("COMMIT")
-    elapsed = time.perf_counter() - started
-    connection.close()
-    return CLAIMS / elapsed
+WIDTH_OF_FILES = 120
+"""How wide the table is where it is not written to a terminal."""
 
 
-def backend_claims(folder: Path) -> float:
-    """Make the same claims through the backend."""
-    backend = SqliteBackend(folder / "claims.db")
-    backend.open()
-    slot = from_seconds(time.time())
-    claims = [
-        Claim(f"job-{number}", slot, f"{number:032}", "a", 20.0, "skip", 3, 300.0)
-        for number in range(CLAIMS)
-    ]
-    started = time.perf_counter()
-    for first in range(0, CLAIMS, BATCH):
-        answers = backend.claim(claims[first : first + BATCH])
-        assert all(answer.outcome == "won" for answer in answers)
-    elapsed = time.perf_counter() - started
-    backend.close()
-    return CLAIMS / elapsed
+@click.command()
+@click.argument("names", metavar="[PART]...", nargs=-1, type=click.Choice(parts.PARTS))
+@click.option("--list", "listed", is_flag=True, help="Name the parts, and measure nothing.")
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="How long a part that counts for a while does so in each round.",
+)
+@click.option("--quick", is_flag=True, help="Small counts and one round, to try it out.")
+@click.option("--json", "as_json", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--plots", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the stores are made; otherwise in the working directory, for its disk.",
+)
+def main(
+    names: Sequence[str],
+    rounds: int,
+    seconds: float | None,
+    as_json: Path | None,
+    plots: Path | None,
+    folder: Path | None,
+    *,
+    listed: bool,
+    quick: bool,
+) -> None:
+    """Measure leasecron beside plain sqlite3 and its peers, all parts or the named ones.
+
+    Every figure is the median of the rounds, after one for warm-up, with the lowest and the
+    highest. Progress goes to stderr. A missed target is reported, and is no error.
+    """
+    if listed:
+        _list()
+        return
+    if plots is not None and importlib.util.find_spec("matplotlib") is None:
+        raise click.UsageError("--plots needs matplotlib: pip install -e '.[bench]'")
+    if as_json is not None:
+        as_json.parent.mkdir(parents=True, exist_ok=True)  # fails now, and not after the first part
+    with _made(folder) as place:
+        settings = Settings(place, 1 if quick else rounds, seconds, quick)
+        report = Report(describe(place, command_line()), settings.rounds, quick)
+        failed = _measure(names or parts.PARTS, settings, report, as_json)
+    click.echo(report.as_text(None if sys.stdout.isatty() else WIDTH_OF_FILES))
+    if plots is not None:
+        draw((curve for part in report.parts for curve in part.measured.curves), plots)
+    if failed:
+        raise click.ClickException(f"could not be measured: {', '.join(failed)}")
 
 
-def whole_runs(folder: Path) -> float:
-    """Run empty handlers that are all due at one slot: claim, thread, finish, history."""
-    clock = SystemClock()
-    ended = clock.waker()
-    scheduler = Scheduler(folder / "runs.db", max_running=1000, clock=clock)
-    scheduler.on("success", lambda event: ended.put(event.at))
-    for number in range(JOBS):
-        scheduler.every(f"job-{number}", "1h", _nothing, jitter=0, catch_up="2h", max_late="2h")
-    started = time.perf_counter()
-    scheduler.start()  # the slot at the last full hour is caught up by all of them
-    for _ in range(JOBS):
-        ended.get(60)
-    elapsed = time.perf_counter() - started
-    scheduler.stop()
-    return JOBS / elapsed
+def _list() -> None:
+    for name in parts.PARTS:
+        click.echo(f"{name:<10} {parts.title(name)}")
 
 
-def imports(modules: str) -> float:
-    """Return the imports per second of processor time that a new interpreter would make."""
-    code = f"import time; began = time.process_time(); import {modules};"
-    code += " print(time.process_time() - began)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return 1 / float(done.stdout)
+@contextmanager
+def _made(folder: Path | None) -> Iterator[Path]:
+    """Have an absolute folder for the stores; one that was not asked for is removed again."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=Path.cwd()) as made:
+        yield Path(made)
 
 
-def _nothing() -> None:
-    """An empty handler."""
+def _measure(
+    names: Iterable[str], settings: Settings, report: Report, as_json: Path | None
+) -> list[str]:
+    """Measure parts into the report; return the names of those that could not be measured."""
+    failed = []
+    for name in dict.fromkeys(names):
+        began = time.monotonic()
+        try:
+            measured = parts.measure(name, replace(settings, progress=partial(_say, name)))
+        except Exception:  # noqa: BLE001 - the others can be measured all the same
+            traceback.print_exc()
+            failed.append(name)
+            continue
+        took = time.monotonic() - began
+        report.parts.append(Part(name, parts.title(name), measured, took))
+        if as_json is not None:  # after each part: the whole of it takes long
+            as_json.write_text(report.as_json() + "\n", encoding="utf-8")
+        _say(name, f"done in {took:.0f} s")
+    return failed
 
 
-def measure(name: str, benchmark: Callable[[Path], float]) -> float:
-    """Print median and spread of a rate, and return the median."""
-    rates = []
-    for _ in range(ROUNDS + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            rates.append(benchmark(Path(folder)))
-    rates = rates[1:]
-    median = statistics.median(rates)
-    print(f"{name:<42} {median:>10,.0f}/s  ({min(rates):,.0f} to {max(rates):,.0f})")
-    return median
-
-
-def main() -> None:
-    """Measure and print everything."""
-    began = datetime.now(UTC)
-    raw = measure(f"plain sqlite3, batches of {BATCH}", raw_claims)
-    claims = measure(f"SqliteBackend.claim, batches of {BATCH}", backend_claims)
-    runs = measure(f"whole runs, {JOBS} due at one slot", whole_runs)
-    print(f"claims: {claims / raw:.0%} of plain sqlite3; whole runs: {runs / raw:.0%}")
-    standard = measure("import of what the package needs", lambda _: imports(STANDARD))
-    package = measure("import of the package", lambda _: imports("leasecron"))
-    print(f"import: {standard / package:.1f} times as long as what it needs")
-    print(f"took {(datetime.now(UTC) - began) / timedelta(seconds=1):.0f} s")
+def _say(part: str, text: str) -> None:
+    click.echo(f"{part}: {text}", err=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="python -m benchmarks")

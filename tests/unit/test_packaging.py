@@ -50,8 +50,9 @@ def test_no_dependency_has_a_ceiling() -> None:
     assert operators == {">="}
 
 
-def test_the_extras_are_the_drawing_and_the_tests() -> None:
-    assert EXTRAS.keys() == {"cli", "test"}
+def test_the_extras_are_the_drawing_the_tests_and_the_benchmarks() -> None:
+    assert EXTRAS.keys() == {"bench", "cli", "test"}
+    assert {"APScheduler", "huey", "pyncette", "matplotlib"} <= {*required(EXTRAS["bench"])}
     assert required(EXTRAS["cli"]) == ["rich"]
     assert Requirement(EXTRAS["test"][0]) == Requirement("leasecron[cli]")
 

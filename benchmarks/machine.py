@@ -1,0 +1,56 @@
+"""What the figures depend on: the machine, its filesystem, and the versions of all that took part.
+
+Ratios can be compared between machines; the figures themselves are one disk's and one processor's.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.peers import DISTRIBUTIONS
+from leasecron import __version__
+from leasecron.backends.filesystems import filesystem_of
+
+NOT_INSTALLED = "not installed"
+
+
+def installed(distribution: str) -> str | None:
+    """Return the version of a distribution, or None where it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def describe(folder: Path, command: str) -> dict[str, str]:
+    """Return the head of the report; ``folder`` is where the stores are made."""
+    facts = {
+        "processor": f"{os.cpu_count()} x {_processor()}",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "stores in": f"{folder} on {filesystem_of(str(folder)).type}",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "SQLite": sqlite3.sqlite_version,
+        "leasecron": __version__,
+    }
+    facts |= {name: installed(name) or NOT_INSTALLED for name in DISTRIBUTIONS}
+    return facts | {"command": command}
+
+
+def command_line() -> str:
+    """Return the command as it can be given again."""
+    return " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = [line.partition(":") for line in file]
+    except OSError:  # not Linux
+        return platform.processor() or platform.machine()
+    names = [value.strip() for name, _, value in lines if name.strip() == "model name"]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,100 @@
+"""The raw limit: the same claims by plain sqlite3, with nothing around the statements.
+
+The file is one that :class:`SqliteBackend` made, so tables and indexes are the same. Each batch is
+one transaction: the reads that decide the claims, the rows, the counter of fences. All parameters
+are made before the clock starts.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leasecron.clock import SystemClock
+from leasecron.model import Claim, to_ms
+
+_ROWS = """
+    SELECT runs.* FROM json_each(?) AS asked CROSS JOIN runs
+    ON runs.job = json_extract(asked.value, '$[0]')
+    AND runs.slot = json_extract(asked.value, '$[1]')
+"""
+_OPEN_ROWS = """
+    SELECT runs.* FROM json_each(?) AS asked CROSS JOIN runs INDEXED BY runs_open
+    ON runs.job = asked.value AND (state IN ('claimed', 'released') OR boot IS NOT '')
+"""
+_PRUNED = """
+    SELECT jobs.name, jobs.pruned FROM json_each(?) AS asked CROSS JOIN jobs
+    ON jobs.name = asked.value WHERE jobs.pruned IS NOT NULL
+"""
+_INSERT = f"INSERT INTO runs VALUES ({', '.join('?' * 14)})"
+_SET_NEXT_FENCE = "UPDATE meta SET value = ? WHERE key = 'next_fence'"
+_END = "UPDATE runs SET state = 'success', boot = '', lease_mono = 0 WHERE job = ? AND slot = ?"
+_BOOT = SystemClock().boot_id()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The parameters of one transaction."""
+
+    keys: tuple[str]
+    jobs: tuple[str]
+    rows: list[tuple[object, ...]]
+    next_fence: tuple[int]
+
+
+class RawStore:
+    """A store's file, written to by plain sqlite3 with a write-ahead log and synchronous FULL."""
+
+    def __init__(self, file: Path, *, reads: bool = True) -> None:
+        self._connection = sqlite3.connect(file, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._fence = int(time.time() * 1000)
+        self._reads = reads
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def durability(self) -> tuple[str, int]:
+        """Return the journal mode, and synchronous as SQLite numbers it: 2 is FULL."""
+        (journal,) = self._connection.execute("PRAGMA journal_mode").fetchone()
+        (synchronous,) = self._connection.execute("PRAGMA synchronous").fetchone()
+        return journal, synchronous
+
+    def claim(self, claims: Sequence[Claim]) -> float:
+        """Insert the rows of won claims in one transaction; return the seconds that it took."""
+        batch = self._prepare(claims)
+        execute = self._connection.execute
+        began = time.perf_counter()
+        execute("BEGIN IMMEDIATE")
+        if self._reads:
+            execute(_ROWS, batch.keys).fetchall()
+            execute(_OPEN_ROWS, batch.jobs).fetchall()
+            execute(_PRUNED, batch.jobs).fetchall()
+        self._connection.executemany(_INSERT, batch.rows)
+        execute(_SET_NEXT_FENCE, batch.next_fence)
+        execute("COMMIT")
+        return time.perf_counter() - began
+
+    def end(self, claims: Sequence[Claim]) -> None:
+        """End the runs in one transaction, so that the next slots of their jobs are free."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany(_END, [(claim.job, to_ms(claim.slot)) for claim in claims])
+        self._connection.execute("COMMIT")
+
+    def _prepare(self, claims: Sequence[Claim]) -> Batch:
+        wall, mono = int(time.time() * 1000), int(time.monotonic() * 1000)
+        first, self._fence = self._fence, self._fence + len(claims)
+        rows: list[tuple[object, ...]] = []
+        for fence, claim in enumerate(claims, start=first):
+            lease = round(claim.lease * 1000)
+            whose = (claim.instance, claim.trigger, wall, wall + lease, _BOOT, mono + lease)
+            key = (claim.job, to_ms(claim.slot))
+            rows.append((*key, "claimed", claim.token, 1, 0, fence, None, *whose))
+        keys = json.dumps([row[:2] for row in rows])
+        return Batch((keys,), (json.dumps([row[0] for row in rows]),), rows, (self._fence,))

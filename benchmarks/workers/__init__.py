@@ -1,0 +1,1 @@
+"""Programs that the parts start as processes of their own, and what they share."""
