@@ -15,14 +15,19 @@ from typing import Literal, TypeVar, get_args
 
 from leasecron.backends.checks import Check
 from leasecron.backends.claims import answer_unchanged, decide
-from leasecron.backends.holders import finish, heartbeat, may_record, release
+from leasecron.backends.holders import finish, heartbeat, release
 from leasecron.backends.modes import PRIVATE, check_mode
 from leasecron.backends.rows import Moment, unfinished_state
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
-from leasecron.backends.sqlite_connection import StoreConnection
-from leasecron.backends.sqlite_history import insert_results, newest_results
+from leasecron.backends.sqlite_connection import StoreConnection, Work
+from leasecron.backends.sqlite_history import insert_owned_results, newest_results
 from leasecron.backends.sqlite_pruning import find_removals, remove
-from leasecron.backends.sqlite_runs import LoadedRuns, unfinished_rows
+from leasecron.backends.sqlite_runs import (
+    LoadedRuns,
+    data_version,
+    finish_owned,
+    unfinished_rows,
+)
 from leasecron.backends.sqlite_setup import Durability, Journal, Settings
 from leasecron.clock import Clock
 from leasecron.errors import ConfigurationError, shown
@@ -40,7 +45,7 @@ from leasecron.model import (
     to_ms,
 )
 
-_Item = TypeVar("_Item", LeaseRef, Ending)
+_Item = TypeVar("_Item", Claim, LeaseRef, Ending)
 _Answer = TypeVar("_Answer")
 _Asked = tuple[Claim, int]
 
@@ -125,14 +130,16 @@ class SqliteBackend:
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         if not claims:
             return []
-        asked = [(claim, to_ms(claim.slot)) for claim in claims]
+        asked = _with_slots(claims)
         with self._store.call() as store:
-            answers = store.read(lambda connection, moment: _read(connection, moment, asked))
+            seen, answers = store.read(lambda connection, now: _read(connection, now, asked))
             # Claims of one job see each other in their order, as if they had come one by one.
             jobs = {claim.job for claim, answer in zip(claims, answers, strict=True) if not answer}
-            left = [item for item in asked if item[0].job in jobs]
-            if left:
-                decided = iter(store.write(lambda connection, now: _decide(connection, now, left)))
+            if jobs:
+                left = [item for item in asked if item[0].job in jobs]
+                decided = iter(
+                    store.write(lambda connection, now: _decide(connection, now, left, seen))
+                )
                 answers = [
                     next(decided) if claim.job in jobs else answer
                     for claim, answer in zip(claims, answers, strict=True)
@@ -140,13 +147,18 @@ class SqliteBackend:
             return [answer for answer in answers if answer is not None]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
-        return self._hold(leases, heartbeat)
+        return self._write(leases, lambda c, now: _hold(c, now, leases, heartbeat))
 
     def finish(self, endings: Sequence[Ending]) -> list[bool]:
-        return self._hold(endings, finish)
+        def work(connection: sqlite3.Connection, moment: Moment) -> list[bool]:
+            if finish_owned(connection, endings, moment):
+                return [True] * len(endings)
+            return _hold(connection, moment, endings, finish)
+
+        return self._write(endings, work)
 
     def release(self, endings: Sequence[Ending]) -> list[bool]:
-        return self._hold(endings, release)
+        return self._write(endings, lambda c, now: _hold(c, now, endings, release))
 
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
         with self._store.call() as store:
@@ -164,28 +176,12 @@ class SqliteBackend:
             found = [connection.execute(_FIRST_SEEN, row[:1]).fetchall() for row in rows]
             return [from_ms(seen[0][0]) for seen in found]
 
-        if not jobs:
-            return []
-        with self._store.call() as store:
-            return store.write(work)
+        return self._write(jobs, work)
 
     def save_results(self, results: Sequence[RunResult]) -> None:
-        def work(connection: sqlite3.Connection, moment: Moment) -> None:
-            table = LoadedRuns(connection, moment)
-            table.load([(result.job, to_ms(result.slot)) for result in results])
-            insert_results(
-                connection,
-                [
-                    result
-                    for result in results
-                    if may_record(result, table.row(result.job, to_ms(result.slot)))
-                ],
-            )
-
-        if not results:
-            return
-        with self._store.call() as store:
-            store.write(work)
+        if results:
+            with self._store.call() as store:
+                store.write(lambda connection, _moment: insert_owned_results(connection, results))
 
     def history(
         self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
@@ -208,36 +204,50 @@ class SqliteBackend:
 
             return store.write(work) or seen.more
 
-    def _hold(
-        self,
-        items: Sequence[_Item],
-        act: Callable[[_Item, int, LoadedRuns, Moment], _Answer],
-    ) -> list[_Answer]:
-        def work(connection: sqlite3.Connection, moment: Moment) -> list[_Answer]:
-            table = LoadedRuns(connection, moment)
-            asked = [(item, to_ms(item.slot)) for item in items]
-            table.load([(item.job, slot) for item, slot in asked])
-            answers = [act(item, slot, table, moment) for item, slot in asked]
-            table.flush()
-            return answers
-
+    def _write(self, items: Sequence[object], work: Work[list[_Answer]]) -> list[_Answer]:
         if not items:
             return []
         with self._store.call() as store:
             return store.write(work)
 
 
+def _hold(
+    connection: sqlite3.Connection,
+    moment: Moment,
+    items: Sequence[_Item],
+    act: Callable[[_Item, int, LoadedRuns, Moment], _Answer],
+) -> list[_Answer]:
+    table = LoadedRuns(connection, moment)
+    asked = _with_slots(items)
+    table.load([(item.job, slot) for item, slot in asked])
+    answers = [act(item, slot, table, moment) for item, slot in asked]
+    table.flush()
+    return answers
+
+
+def _with_slots(items: Sequence[_Item]) -> list[tuple[_Item, int]]:
+    """Return the items with their slots in milliseconds; most batches have one or a few slots."""
+    slots = {item.slot: 0 for item in items}
+    for slot in slots:
+        slots[slot] = to_ms(slot)
+    return [(item, slots[item.slot]) for item in items]
+
+
 def _read(
     connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]
-) -> list[ClaimAnswer | None]:
+) -> tuple[LoadedRuns, list[ClaimAnswer | None]]:
     table = _load(connection, moment, asked)
-    return [answer_unchanged(claim, slot, table, moment) for claim, slot in asked]
+    return table, [answer_unchanged(claim, slot, table, moment) for claim, slot in asked]
 
 
 def _decide(
-    connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]
+    connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked], seen: LoadedRuns
 ) -> list[ClaimAnswer]:
-    table = _load(connection, moment, asked)
+    if data_version(connection) == seen.version:
+        table = seen  # nobody has written since it was read
+        table.see(moment)
+    else:
+        table = _load(connection, moment, asked)
     answers = [decide(claim, slot, table, moment) for claim, slot in asked]
     table.flush()
     return answers
@@ -246,7 +256,7 @@ def _decide(
 def _load(connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]) -> LoadedRuns:
     table = LoadedRuns(connection, moment)
     table.load([(claim.job, slot) for claim, slot in asked])
-    table.load_jobs({claim.job for claim, _slot in asked})
+    table.load_jobs(dict.fromkeys(claim.job for claim, _slot in asked))
     return table
 
 

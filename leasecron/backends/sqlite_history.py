@@ -7,10 +7,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from leasecron.backends.rows import valid_text
+from leasecron.backends.sqlite_batches import execute_rows
 from leasecron.model import LARGEST_INTEGER, RunResult, from_ms, to_ms
 
 _COLUMNS = "fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error"
-_INSERT = f"INSERT OR IGNORE INTO results({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = f"INSERT OR IGNORE INTO results({_COLUMNS}) VALUES {{rows}}"
+# The rule of holders.may_record, so that no row has to be loaded for it.
+_INSERT_OWNED = f"""
+    INSERT OR IGNORE INTO results({_COLUMNS})
+    SELECT asked.* FROM (VALUES {{rows}}) AS asked CROSS JOIN runs
+    ON runs.job = asked.column2 AND runs.slot = asked.column3
+    WHERE asked.column1 = runs.released_fence
+    OR asked.column1 = runs.fence AND runs.state NOT IN ('abandoned', 'replaced')
+"""
 _NEWEST = f"SELECT {_COLUMNS} FROM results WHERE fence < ? ORDER BY fence DESC LIMIT ?"
 _NEWEST_OF_JOB = f"""
     SELECT {_COLUMNS} FROM results WHERE job = ? AND fence < ? ORDER BY fence DESC LIMIT ?
@@ -19,7 +28,12 @@ _NEWEST_OF_JOB = f"""
 
 def insert_results(connection: sqlite3.Connection, results: Iterable[RunResult]) -> None:
     """Add records whose fence is not there yet."""
-    connection.executemany(_INSERT, map(_to_row, results))
+    execute_rows(connection, _INSERT, [*map(_to_row, results)])
+
+
+def insert_owned_results(connection: sqlite3.Connection, results: Iterable[RunResult]) -> None:
+    """Add the records of holders that may still record their attempt."""
+    execute_rows(connection, _INSERT_OWNED, [*map(_to_row, results)])
 
 
 def newest_results(

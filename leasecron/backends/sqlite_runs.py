@@ -1,97 +1,107 @@
-"""The runs of a SQLite store as the decisions see them, loaded and written back by the batch.
-
-One statement loads what a whole batch needs: a statement per claim would cost more than the rest.
-"""
+"""The runs of a SQLite store as the decisions see them, loaded and written back by the batch."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any
 
-from leasecron.backends.rows import Moment, OpenRuns, RunRow
+from leasecron.backends.rows import ENDED, Moment, OpenRuns, RunRow
+from leasecron.backends.sqlite_batches import execute_rows
 from leasecron.backends.sqlite_history import insert_results
 from leasecron.backends.sqlite_schema import OPEN
-from leasecron.model import RunResult
+from leasecron.model import Ending, RunResult, to_ms
 
 Key = tuple[str, int]
 
 _NAMES = [field.name for field in fields(RunRow)]
 _COLUMNS = ", ".join(f"runs.{name}" for name in _NAMES)
 _ROWS = f"""
-    SELECT {_COLUMNS} FROM json_each(?) AS asked CROSS JOIN runs
-    ON runs.job = json_extract(asked.value, '$[0]')
-    AND runs.slot = json_extract(asked.value, '$[1]')
+    WITH asked(job, slot) AS (VALUES {{rows}})
+    SELECT json_group_array(json_array({_COLUMNS})) FROM asked CROSS JOIN runs
+    ON runs.job = asked.job AND runs.slot = asked.slot
 """
 # Left to itself, SQLite may walk through all runs of the job by the primary key.
 _OPEN_ROWS = f"""
-    SELECT {_COLUMNS} FROM json_each(?) AS asked CROSS JOIN runs INDEXED BY runs_open
-    ON runs.job = asked.value AND {OPEN}
-"""
-_UNFINISHED = f"""
-    {_OPEN_ROWS} AND runs.state IN ('claimed', 'released') ORDER BY runs.slot, runs.job
+    WITH asked(job) AS (VALUES {{rows}})
+    SELECT json_group_array(json_array({_COLUMNS})) FROM asked CROSS JOIN runs INDEXED BY runs_open
+    ON runs.job = asked.job AND {OPEN}
 """
 _PRUNED = """
-    SELECT jobs.name, jobs.pruned FROM json_each(?) AS asked CROSS JOIN jobs
-    ON jobs.name = asked.value WHERE jobs.pruned IS NOT NULL
+    WITH asked(job) AS (VALUES {rows})
+    SELECT json_group_array(json_array(jobs.name, jobs.pruned)) FROM asked CROSS JOIN jobs
+    ON jobs.name = asked.job WHERE jobs.pruned IS NOT NULL
 """
 _CLAIMED_BETWEEN = "SELECT 1 FROM runs WHERE job = ? AND slot > ? AND slot <= ? LIMIT 1"
-_INSERT = f"INSERT INTO runs({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
-_UPDATE = f"UPDATE runs SET {' = ?, '.join(_NAMES[2:])} = ? WHERE job = ? AND slot = ?"
+_PUT = f"""
+    INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (job, slot)
+    DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[2:])}
+"""
+_FINISH = """
+    UPDATE runs SET state = asked.column4, lease_until = min(lease_until, asked.column5),
+    boot = '', lease_mono = 0 FROM (VALUES {rows}) AS asked
+    WHERE runs.job = asked.column1 AND runs.slot = asked.column2
+    AND runs.token = asked.column3 AND runs.state IN ('claimed', 'released')
+"""
 _NEXT_FENCE = "SELECT value FROM meta WHERE key = 'next_fence'"
 _SET_NEXT_FENCE = "UPDATE meta SET value = ? WHERE key = 'next_fence'"
 _in_order = attrgetter(*_NAMES)
-_key_last = attrgetter(*_NAMES[2:], *_NAMES[:2])
 
 
 class LoadedRuns:
-    """The rows of one batch, read in one transaction; ``flush`` writes what was changed."""
+    """The rows of one batch, read in one transaction; ``flush`` writes what was changed.
+
+    ``version`` says which state of the file was read: it differs where another connection has
+    written in between, and only there.
+    """
 
     def __init__(self, connection: sqlite3.Connection, moment: Moment) -> None:
         self._connection = connection
         self._moment = moment
         self._rows: dict[Key, RunRow] = {}
-        self._stored: set[Key] = set()
+        self._changed: dict[Key, RunRow] = {}
+        self._of_job: dict[str, tuple[RunRow, ...]] = {}  # those that are open, or were changed
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
-        self._changed: dict[Key, RunRow] = {}
-        self._changed_slots: defaultdict[str, set[int]] = defaultdict(set)
         self._results: list[RunResult] = []
         self._fence: int | None = None
+        self.version: int | None = None
 
     def load(self, keys: Sequence[Key]) -> None:
         """Load the rows of these runs."""
-        for values in self._connection.execute(_ROWS, (json.dumps(keys),)).fetchall():
-            self._keep(values)
+        for values in execute_rows(self._connection, _ROWS, keys):
+            row = RunRow(*values)
+            self._rows[row.job, row.slot] = row
 
     def load_jobs(self, jobs: Iterable[str]) -> None:
         """Load what a claim must know of its job; after ``load``."""
-        asked = (json.dumps(list(jobs)),)
-        for values in self._connection.execute(_OPEN_ROWS, asked).fetchall():
-            row = self._keep(values)
-            self._put_open(row)
-        self._pruned.update(self._connection.execute(_PRUNED, asked).fetchall())
+        asked = [(job,) for job in jobs]
+        for values in execute_rows(self._connection, _OPEN_ROWS, asked):
+            row = self._rows.setdefault((values[0], values[1]), RunRow(*values))
+            self._of_job[row.job] = (*self._of_job.get(row.job, ()), row)
+        self._pruned.update(execute_rows(self._connection, _PRUNED, asked))
+        self.version = data_version(self._connection)
 
-    def _keep(self, values: Sequence[Any]) -> RunRow:
-        key = (values[0], values[1])
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = RunRow(*values)
-            self._stored.add(key)
-        return found
+    def see(self, moment: Moment) -> None:
+        """Judge by another moment from now on, before anything was changed."""
+        self._moment = moment
+        self._open.clear()
 
     def row(self, job: str, slot: int) -> RunRow | None:
         return self._rows.get((job, slot))
 
     def open_runs(self, job: str) -> OpenRuns | None:
-        return self._open.get(job)
+        rows = self._of_job.get(job)
+        if rows is None:
+            return None
+        found = self._open.get(job)
+        if found is None:
+            found = self._open[job] = OpenRuns(rows, self._moment)
+        return found
 
     def claimed_between(self, job: str, after: int, until: int) -> bool:
-        if any(after < slot <= until for slot in self._changed_slots[job]):
+        if any(after < row.slot <= until for row in self._of_job.get(job, ())):
             return True
         return bool(self._connection.execute(_CLAIMED_BETWEEN, (job, after, until)).fetchall())
 
@@ -105,35 +115,54 @@ class LoadedRuns:
         return self._fence - 1
 
     def put(self, row: RunRow) -> None:
-        key = (row.job, row.slot)
+        job, key = row.job, (row.job, row.slot)
+        if self._rows.get(key) is not row or key not in self._changed:
+            self._of_job[job] = (*self._of_job.get(job, ()), row)
         self._rows[key] = self._changed[key] = row
-        self._changed_slots[row.job].add(row.slot)
-        self._put_open(row)
-
-    def _put_open(self, row: RunRow) -> None:
-        found = self._open.get(row.job)
-        if found is None:
-            found = self._open[row.job] = OpenRuns((), self._moment)
-        found.put(row)
+        if job in self._open:
+            self._open[job].put(row)
 
     def record(self, result: RunResult) -> None:
         self._results.append(result)
 
     def flush(self) -> None:
         """Write all that was put and recorded."""
-        changed = self._changed.items()
-        new = [_in_order(row) for key, row in changed if key not in self._stored]
-        old = [_key_last(row) for key, row in changed if key in self._stored]
-        if new:
-            self._connection.executemany(_INSERT, new)
-        if old:
-            self._connection.executemany(_UPDATE, old)
+        execute_rows(self._connection, _PUT, [*map(_in_order, self._changed.values())])
         if self._fence is not None:
             self._connection.execute(_SET_NEXT_FENCE, (self._fence,))
         insert_results(self._connection, self._results)
 
 
+def finish_owned(connection: sqlite3.Connection, endings: Sequence[Ending], moment: Moment) -> bool:
+    """Finish runs as :func:`~leasecron.backends.holders.finish` does, without loading them.
+
+    False where that was not possible for all: those that are finished now can be finished again.
+    """
+    if any(ending.keep_lease for ending in endings):
+        return False
+    rows = [
+        (
+            ending.job,
+            to_ms(ending.slot),
+            ending.token,
+            "success" if ending.status == "success" else "failed",
+            moment.wall,
+        )
+        for ending in endings
+    ]
+    before = connection.total_changes
+    execute_rows(connection, _FINISH, rows)
+    return connection.total_changes - before == len(endings)
+
+
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection has written, seen in a transaction."""
+    return int(connection.execute("PRAGMA data_version").fetchall()[0][0])
+
+
 def unfinished_rows(connection: sqlite3.Connection, jobs: Sequence[str]) -> list[RunRow]:
     """Return the runs of these jobs that have not ended, oldest slot first."""
-    found = connection.execute(_UNFINISHED, (json.dumps(list(set(jobs))),)).fetchall()
-    return [RunRow(*values) for values in found]
+    found = execute_rows(connection, _OPEN_ROWS, [(job,) for job in set(jobs)])
+    rows = [RunRow(*values) for values in found]
+    open_rows = [row for row in rows if row.state not in ENDED]
+    return sorted(open_rows, key=attrgetter("slot", "job"))

@@ -15,6 +15,7 @@ from contract.hand_clock import START, HandClock
 
 from leasecron.backends import sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite_batches import with_rows
 from leasecron.backends.sqlite_runs import _OPEN_ROWS, _PRUNED, _ROWS
 from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
 from leasecron.errors import BackendError
@@ -189,16 +190,21 @@ def test_a_current_store_is_opened_without_the_slow_imports(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "plan"),
+    ("query", "columns", "plan"),
     [
-        (_OPEN_ROWS, "SEARCH runs USING INDEX runs_open (job=?)"),
-        (_ROWS, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (job=? AND slot=?)"),
-        (_PRUNED, "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (name=?)"),
+        (_OPEN_ROWS, 1, "SEARCH runs USING INDEX runs_open (job=?)"),
+        (_ROWS, 2, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (job=? AND slot=?)"),
+        (_PRUNED, 1, "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (name=?)"),
     ],
 )
-def test_the_queries_of_a_claim_use_their_index(path: Path, query: str, plan: str) -> None:
+@pytest.mark.parametrize("rows", [1, 512])
+def test_the_queries_of_a_claim_use_their_index(
+    path: Path, rows: int, query: str, columns: int, plan: str
+) -> None:
     make_old_store(path, len(CHANGES))
+    text = with_rows(query, rows, columns)
     with closing(sqlite3.connect(path)) as connection:
-        steps = connection.execute(f"EXPLAIN QUERY PLAN {query}", ("[]",)).fetchall()
+        asked = connection.execute(f"EXPLAIN QUERY PLAN {text}", (1,) * rows * columns)
+        steps = asked.fetchall()
 
     assert plan in [step[3] for step in steps]
