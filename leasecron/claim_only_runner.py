@@ -48,7 +48,7 @@ class ClaimOnlyRunner(Runner):
     def _claim(self, request: Request) -> None:
         if request.job.options.overlap == "allow":
             super()._claim(request)
-        elif self._others(request, (key for key, run in self._runs.items() if run.worker)):
+        elif self._others(request, (key for key, run in self._runs.items() if run.running)):
             self._bus.skip(request.job.name, request.slot, "overlap", self._bus.instance)
             self._room.leave()
         elif self._others(request, self._claiming):

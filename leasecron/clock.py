@@ -5,7 +5,6 @@ Everything else in the package takes a :class:`Clock`, so that a test can hold t
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import random
@@ -23,8 +22,9 @@ SIGNAL_WAIT = 1.0
 
 
 class Waker(Protocol):
-    """A queue with one reader, which sleeps until something is put or its time is up.
+    """A queue whose readers sleep until something is put or their time is up.
 
+    Several readers are woken one after the other, each by the one before it.
     ``put`` may be called from any thread and from a signal handler that interrupted any line.
     """
 
@@ -61,6 +61,35 @@ class Clock(Protocol):
         """Start a daemon thread; raises RuntimeError where no thread can be had."""
 
 
+class _WakingLater(threading.local):
+    """The wakers that a thread puts into and whose readers it wakes at the end, each once.
+
+    To wake a sleeping thread costs more than all else that is done to hand something over.
+    """
+
+    def __init__(self) -> None:
+        self._open = False
+        self._wakers: set[SystemWaker] = set()
+
+    def __enter__(self) -> None:
+        self._open = True
+
+    def __exit__(self, *_: object) -> None:
+        self._open = False
+        while self._wakers:
+            self._wakers.pop().wake()
+
+    def takes(self, waker: SystemWaker) -> bool:
+        """Take the waker, if the calling thread has a batch."""
+        if self._open:
+            self._wakers.add(waker)
+        return self._open
+
+
+WAKING_LATER = _WakingLater()
+"""``with WAKING_LATER`` makes one batch of all that the calling thread hands over meanwhile."""
+
+
 class SystemWaker:
     """A waker on a deque and a lock that only wakes; nobody ever holds it.
 
@@ -69,19 +98,18 @@ class SystemWaker:
     handler outlasts its timeout, on Python 3.11 and 3.12.)
     """
 
-    __slots__ = ("_items", "_woken")
+    __slots__ = ("_items", "_noticed", "_woken")
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
+        self._noticed = False  # a reader is woken, or will be, and has yet to look
         self._woken = threading.Lock()
         self._woken.acquire()
 
     def put(self, item: Any) -> None:
         self._items.append(item)
-        try:  # noqa: SIM105 - nothing more may be done, and so fail, after the append
-            self._woken.release()
-        except RuntimeError:  # released already: the reader has yet to look, and will see this too
-            pass
+        if not self._noticed:
+            self._notice()
 
     def get(self, timeout: float | None = None) -> Any:
         # A signal that comes just before the main thread falls asleep does not wake it.
@@ -90,28 +118,55 @@ class SystemWaker:
         deadline = None
         if timeout is not None:
             deadline = time.monotonic() + (timeout if timeout > 0 else 0.0)  # nan is no time at all
+        woken = False
         while True:
-            with contextlib.suppress(IndexError):
-                return self._items.popleft()
+            try:
+                item = self._items.popleft()
+            except IndexError:
+                pass
+            else:
+                if woken and self._items:
+                    self._notice()  # for the next reader: a put before we looked has woken none
+                return item
             left = longest if deadline is None else min(longest, deadline - time.monotonic())
             if left <= 0:
                 raise queue.Empty
-            self._woken.acquire(timeout=left)
+            woken = self._woken.acquire(timeout=left)
+            if woken:
+                self._noticed = False  # before the look: a put after it wakes again
 
     def drain(self) -> list[Any]:
         return [self._items.popleft() for _ in range(len(self._items))]
+
+    def _notice(self) -> None:
+        self._noticed = True
+        if not WAKING_LATER.takes(self):
+            self.wake()
+
+    def wake(self) -> None:
+        """Wake a reader."""
+        try:  # noqa: SIM105 - nothing more may be done, and so fail, after an append
+            self._woken.release()
+        except RuntimeError:  # woken already, by one who was as fast
+            pass
 
 
 class SystemClock:
     """The clocks of this machine."""
 
     def __init__(self) -> None:
-        # Without a state that forked processes would share: instances shall not act in step.
-        self.random: random.Random = random.SystemRandom()
+        self._random = (0, random.Random())
         self._boot: tuple[int, str | None] = (0, None)
 
     wall = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
+
+    @property
+    def random(self) -> random.Random:
+        pid = os.getpid()
+        if self._random[0] != pid:  # forked processes shall not act in step
+            self._random = (pid, random.Random())
+        return self._random[1]
 
     def boot_id(self) -> str | None:
         pid = os.getpid()

@@ -18,6 +18,8 @@ class AbortSignal:
     can no longer be trusted) or ``timeout``.
     """
 
+    __slots__ = ("_clock", "_reason", "_waiting")
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._reason: Reason | None = None

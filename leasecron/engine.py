@@ -7,7 +7,6 @@ starting --threads up--> running --stop asked--> stopping --idle--> closing --st
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -114,11 +113,7 @@ class Engine:
 
     def called_from_inside(self) -> bool:
         """Say whether the caller is a handler, a listener or a schedule."""
-        return (
-            self._bus.in_thread()
-            or self.timers.in_thread()
-            or self._workers.in_thread(threading.get_ident())
-        )
+        return self._bus.in_thread() or self.timers.in_thread() or self._workers.in_thread()
 
     # The timers thread
 

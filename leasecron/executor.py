@@ -26,7 +26,7 @@ from leasecron.model import Ending, Status, from_seconds
 from leasecron.runs import LiveRun, error_text
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
-from leasecron.workers import Worker, Workers
+from leasecron.workers import Work, Workers
 
 
 class Winner(Protocol):
@@ -59,17 +59,18 @@ class Executor:
 
         Raises RuntimeError where no thread can be had. The handler is not called where it raises.
         """
-        run.worker = worker = self._workers.take()
+        self._workers.reserve()
+        run.running = True
         try:
-            self._begin(run, winner, worker)
+            self._begin(run, winner)
         except Exception:
-            run.worker = None
-            self._workers.give_back(worker)
+            run.running = False
+            self._workers.release()
             if run.timeout is not None:
                 self._timers.cancel(run.timeout)
             raise
 
-    def _begin(self, run: LiveRun, winner: Winner, worker: Worker) -> None:
+    def _begin(self, run: LiveRun, winner: Winner) -> None:
         self._bus.emit(
             RunStarted(
                 at=from_seconds(run.started_at),
@@ -87,7 +88,12 @@ class Executor:
                 run.job.options.timeout, winner.step, run, self._timed_out, run, winner
             )
         ended = partial(self._timers.post, winner.step, run, self._handler_ended, run, winner)
-        worker.give(partial(_call_handler, run.job, run.context(), self._clock, ended))
+        self._workers.give(
+            Work(
+                call=partial(_call_handler, run.job, run.context(), self._clock, ended),
+                lost=partial(winner.step, run, self._thread_died, run, winner),
+            )
+        )
 
     def give_up(self, run: LiveRun, winner: Winner, error: Exception | None) -> None:
         """End a won run that cannot be started and not be given back: by ``error``, or by a stop.
@@ -111,16 +117,23 @@ class Executor:
         error: str | None,
         ended: float,
     ) -> None:
-        worker, run.worker = run.worker, None
-        if worker is None:  # its thread was found dead, and its place given back
+        if not run.running:  # its thread was found dead, and its place given back
             return
+        run.running = False
         try:
-            self._workers.give_back(worker)
+            self._workers.release()
             if run.timeout is not None:
                 self._timers.cancel(run.timeout)
             self._take_note(run, winner, exception, error, ended)
         finally:  # whatever became of the rest
             winner.handler_ended()
+
+    def _thread_died(self, run: LiveRun, winner: Winner) -> None:
+        if run.running:  # else it died after its last word
+            run.running = False
+            self._workers.release()
+            winner.handler_ended()
+            raise RuntimeError(f"the thread of {run.key} has ended without a word")
 
     def _take_note(
         self,
@@ -164,7 +177,7 @@ class Executor:
             run.claim.token,
             run.result.status,
             # A handler that ignores its timeout still runs: nobody may run beside it.
-            keep_lease=run.worker is not None,
+            keep_lease=run.running,
             # An attempt that starved its own heartbeat counts, or it would be tried for ever.
             counted=run.reason == "lease-lost",
         )
@@ -215,7 +228,7 @@ class Executor:
 
     def _settle(self, run: LiveRun, winner: Winner) -> None:
         """Let go of the run, unless its thread is not back."""
-        if run.worker is not None:
+        if run.running:
             return
         if run.lease is None or not run.owned or run.signal.reason != "timeout":
             winner.run_ended(run)

@@ -185,10 +185,6 @@ class LeaseRunner(Runner):
         """Renew the lease when it is time to, and tell the handler when it cannot be trusted."""
         if not run.needs_lease or lease.lost:
             return
-        if run.worker is not None and not run.worker.thread.is_alive():
-            run.worker = None
-            self.handler_ended()
-            raise RuntimeError(f"the thread of {run.key} has ended without a word")
         now = self._clock.monotonic()
         trusted = lease.trusted(now)
         if not trusted:

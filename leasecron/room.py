@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from leasecron.clock import Clock
@@ -14,7 +16,7 @@ from leasecron.runs import Key
 from leasecron.timers import JobTimers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Request:
     """A run that this instance would claim."""
 
@@ -22,11 +24,11 @@ class Request:
     slot: datetime
     trigger: Trigger
     mode: Mode = "claim"
+    key: Key = field(init=False)
+    """What the run is known by."""
 
-    @property
-    def key(self) -> Key:
-        """What the run is known by."""
-        return (self.job.name, self.slot)
+    def __post_init__(self) -> None:
+        self.key = (self.job.name, self.slot)
 
     def time_left(self, clock: Clock) -> float:
         """Seconds until the slot is too late to be claimed."""
@@ -54,7 +56,10 @@ class Room:
         self._timers = timers
         self._enter = enter
         self._too_late = too_late
-        self._waiting: dict[Request, Timer] = {}
+        # Ordered, since finding the first of a plain dict costs as much as were removed before it.
+        self._waiting: OrderedDict[Request, float] = OrderedDict()  # and when it is too late
+        self._next_late = math.inf
+        self._late_timer: Timer | None = None
         self._filling = False
 
     def ask(self, request: Request) -> None:
@@ -62,8 +67,10 @@ class Room:
         if self.try_enter():
             self._enter(request)
         elif request not in self._waiting:
-            left = request.time_left(self._clock)
-            self._waiting[request] = self._timers.after(left, self._give_up, request)
+            late = self._clock.monotonic() + request.time_left(self._clock)
+            self._waiting[request] = late
+            if late < self._next_late:
+                self._look_at(late)
 
     def try_enter(self) -> bool:
         """Take a place if there is one."""
@@ -80,8 +87,7 @@ class Room:
         self._filling = True
         try:
             while self._free > 0 and self._waiting:
-                request = next(iter(self._waiting))
-                self._timers.cancel(self._waiting.pop(request))
+                request, _late = self._waiting.popitem(last=False)
                 self._free -= 1
                 self._enter(request)
         finally:
@@ -90,8 +96,22 @@ class Room:
     def forget(self, job: DeclaredJob | None = None) -> None:
         """Drop what waits, of ``job`` or of all jobs."""
         for request in [r for r in self._waiting if job is None or r.job is job]:
-            self._timers.cancel(self._waiting.pop(request))
+            del self._waiting[request]
 
-    def _give_up(self, request: Request) -> None:
-        if self._waiting.pop(request, None) is not None:
+    def _look_at(self, late: float) -> None:
+        if self._late_timer is not None:
+            self._timers.cancel(self._late_timer)
+        self._next_late = late
+        self._late_timer = self._timers.at(late, self._give_up)
+
+    def _give_up(self) -> None:
+        """Drop what has become too late; one timer serves all, whose earliest may have left."""
+        self._late_timer, self._next_late = None, math.inf
+        now = self._clock.monotonic()
+        over = [request for request, late in self._waiting.items() if late <= now]
+        for request in over:
+            del self._waiting[request]
+        if self._waiting:
+            self._look_at(min(self._waiting.values()))
+        for request in over:
             self._too_late(request)

@@ -7,7 +7,7 @@ Everything here runs in the timers thread.
 
 from __future__ import annotations
 
-import os
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
@@ -44,6 +44,8 @@ class Runner(ABC):
         self._executor = executor
         self._on_idle = on_idle
         self._room = Room(max_running, clock, timers, self._enter, self._too_late)
+        # Seeded here, so in the process that claims; os.urandom would be a switch of threads each.
+        self._tokens = random.Random()
         self._runs: dict[Key, LiveRun] = {}
         self._claiming: set[Key] = set()
         self._stopping = False
@@ -89,7 +91,7 @@ class Runner(ABC):
             function(*args)
         except Exception:
             run.give_up()
-            if run.worker is None:
+            if not run.running:
                 self.run_ended(run)
             raise
 
@@ -140,7 +142,7 @@ class Runner(ABC):
         claim = Claim(
             job=request.job.name,
             slot=request.slot,
-            token=os.urandom(16).hex(),
+            token=f"{self._tokens.getrandbits(128):032x}",
             instance=self._bus.instance,
             lease=options.lease,
             overlap=options.overlap,

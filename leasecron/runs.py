@@ -10,7 +10,6 @@ from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
 from leasecron.model import Claim, Reason, RunResult, Status, from_seconds
-from leasecron.workers import Worker
 
 MAX_ERROR = 8 * 1024
 """Bytes of an error's text that history keeps."""
@@ -23,8 +22,33 @@ Key = tuple[str, datetime]
 class LiveRun:
     """One attempt, from the won claim until its end is recorded and its thread is back.
 
-    ``lease`` is None on a claim-only store.
+    ``key`` is what it is known by, ``lateness`` the seconds between the slot and the start,
+    ``lease`` None on a claim-only store.
     """
+
+    __slots__ = (
+        "attempt",
+        "claim",
+        "end_stored",
+        "error",
+        "exception",
+        "fence",
+        "given_up",
+        "job",
+        "key",
+        "lateness",
+        "lease",
+        "owned",
+        "reason",
+        "recorded",
+        "result",
+        "running",
+        "signal",
+        "started",
+        "started_at",
+        "tick",
+        "timeout",
+    )
 
     def __init__(
         self,
@@ -41,9 +65,11 @@ class LiveRun:
         self.fence = fence
         self.lease = lease
         self.signal = AbortSignal(clock)
+        self.key: Key = (claim.job, claim.slot)
         self.started_at = clock.wall()
+        self.lateness = max(0.0, self.started_at - claim.slot.timestamp())
         self.started = clock.monotonic()
-        self.worker: Worker | None = None  # set while the handler's thread is not back
+        self.running = False  # while the handler's thread is not back
         self.timeout: Timer | None = None
         self.tick: Timer | None = None  # of its heartbeats
         self.exception: BaseException | None = None
@@ -56,19 +82,9 @@ class LiveRun:
         self.given_up = False  # a step of it failed: nobody knows how it stands
 
     @property
-    def key(self) -> Key:
-        """What the run is known by."""
-        return (self.claim.job, self.claim.slot)
-
-    @property
     def needs_lease(self) -> bool:
         """Say whether to keep the lease alive: until the end is stored and the thread is back."""
-        return self.owned and (not self.end_stored or self.worker is not None)
-
-    @property
-    def lateness(self) -> float:
-        """Seconds between the slot and the start."""
-        return max(0.0, self.started_at - self.claim.slot.timestamp())
+        return self.owned and (not self.end_stored or self.running)
 
     def context(self) -> RunContext:
         """Return what the handler is given."""

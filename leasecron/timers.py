@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from leasecron.clock import MAX_WAIT, Clock
+from leasecron.clock import MAX_WAIT, WAKING_LATER, Clock
 from leasecron.deadlines import Deadlines, Timer
 from leasecron.jobs import DeclaredJob
 from leasecron.logger import logger
@@ -187,7 +187,12 @@ class JobTimers:
             self._guarded(function, args)
 
     def _turn(self) -> None:
-        for function, args in self._receive():
+        received = self._receive()
+        with WAKING_LATER:
+            self._serve(received)
+
+    def _serve(self, received: list[Any]) -> None:
+        for function, args in received:
             self._guarded(function, args)
         wall, monotonic = self._read_clocks()
         self._notice_jump(wall, monotonic)

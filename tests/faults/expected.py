@@ -23,7 +23,10 @@ OTHERS = {
     **dict.fromkeys(_CALLED, "runs in the thread of whoever calls the scheduler, or at a fork"),
     **dict.fromkeys(("Engine._resume", "Runner.resume"), "a start() before a stop() has ended"),
     "Engine._schedule_failed": "a schedule of the user's that raises",
-    "LiveRun.give_up": "what is done about a defect, which no scene has",
+    **dict.fromkeys(
+        ("LiveRun.give_up", "Executor._thread_died"),
+        "what is done about a defect, which no scene has",
+    ),
     "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
 }
 """Functions that no scene needs to reach."""
@@ -34,10 +37,11 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Executor._handler_ended": ("return",),
         "Executor._recorded": ("return",),
         "Executor._take_note": ("winner.run_ended(run)",),
-        "LeaseRunner._tick": (
-            "run.worker = None",
-            "self.handler_ended()",
-            'raise RuntimeError(f"the thread of {run.key} has ended without a word")',
+        "Workers._look": (
+            "self._workers.discard(worker)",
+            "self._count -= 1",
+            "if worker.work is not None:",
+            "worker.work.lost()",
         ),
         "Runner._answered": ("return",),
         "call_backend": (
@@ -67,7 +71,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "item.resume.get()",
         ),
         "StoreQueue._refuse_the_rest": ("if call.awaited:", "call.answer(_stopped(), 0.0)"),
-        "Worker._run": ("return",),
+        "Worker.run": ("return",),
     },
     "a second stop(), after the first one has ended": {
         "Engine._stop": ('waker.put("closed")', 'waker.put("drained")'),
@@ -104,6 +108,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "LeaseRunner._not_won": ("return",),
         "LeaseRunner._take_over": ("return False",),
         "LeaseRunner._tick": ("return",),
+        "Room._look_at": ("self._timers.cancel(self._late_timer)",),
         "LeaseRunner._won": (
             'late = BackendUnavailable("the store answered a won claim after its lease was over")',
             "self._not_started(request, claim, late)",
@@ -132,7 +137,7 @@ UNREACHED = {
 _STOP = (
     *("Engine._stop", "Engine._note_waiting", "Engine._idle", "Engine._idle.<lambda>"),
     *("Engine._closed", "Runner.stop", "LeaseRunner.stop", "Workers.end", "StoreQueue.close"),
-    *("StoreQueue._run", "StoreQueue._refuse_the_rest"),
+    *("StoreQueue._run", "StoreQueue._refuse_the_rest", "Workers._end"),
 )
 _LOST = (
     *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up", "StoreQueue._serve"),
@@ -160,14 +165,9 @@ That is: it runs some job no longer, or a stop() says False. Its leases run out 
 the others are not disturbed.
 """
 
-DEAF_WITHOUT_LEASES = dict.fromkeys(
-    ("Worker._run", "_call_handler", "error_text"),
-    "the handler's thread is gone without a word, and there is no heartbeat that would notice it",
-)
-"""Such functions on a store without leases; with leases an error there costs one run."""
-
 MENDED = (
-    *("Worker._run", "Executor._begin", "Executor._store_end", "Executor._end_stored"),
+    *("Worker.run", "_call_handler", "error_text", "Workers.reserve", "Executor._begin"),
+    *("Executor._store_end", "Executor._end_stored"),
     *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
     *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),
     *("ClaimOnlyRunner._begin", "StoreQueue._attempt"),

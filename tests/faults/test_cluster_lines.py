@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from faults.attack import ERRORS, FAULTS, FILES, Target, attack, can_raise, sample, targets
-from faults.expected import DEAF, DEAF_WITHOUT_LEASES, MENDED, OTHERS, UNREACHED
+from faults.expected import DEAF, MENDED, OTHERS, UNREACHED
 from faults.judge import judge
-from faults.scenes import SCENES, with_leases, without_leases
+from faults.scenes import with_leases
 from faults.source import call_sites, unreached
 from leasecron import RunContext
 
@@ -39,13 +39,6 @@ def found() -> list[Target]:
         return targets(Path(folder))
 
 
-def deaf_functions(target: Target) -> set[str]:
-    """Return the functions in which one error can make the victim deaf, in the target's scene."""
-    if SCENES[target.scene].stage is without_leases:
-        return {*DEAF, *DEAF_WITHOUT_LEASES}
-    return {*DEAF}
-
-
 def attack_all(chosen: list[Target], name: str, place: Path) -> None:
     print(f"{len(chosen)} points, {name} at each")
     failed = {}
@@ -53,7 +46,7 @@ def attack_all(chosen: list[Target], name: str, place: Path) -> None:
         if name in ERRORS and not can_raise(target):
             continue
         verdict = attack(target, FAULTS[name], place / str(number))
-        may_be_deaf = name in ERRORS and target.point.function in deaf_functions(target)
+        may_be_deaf = name in ERRORS and target.point.function in DEAF
         wrong = verdict.broken if may_be_deaf else verdict.broken + verdict.deaf
         if wrong:
             failed[str(target)] = wrong
@@ -126,12 +119,12 @@ def test_an_error_in_the_middle_of_a_run_is_nobody_elses(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [*DEAF, *DEAF_WITHOUT_LEASES])
+@pytest.mark.parametrize("function", [*DEAF])
 def test_an_instance_that_is_allowed_to_be_deaf_is(
     function: str, found: list[Target], place: Path
 ) -> None:
     inside = [t for t in found if t.point.function == function and can_raise(t)]
-    faults = [(t, FAULTS[name]) for t in inside if function in deaf_functions(t) for name in ERRORS]
+    faults = [(t, FAULTS[name]) for t in inside for name in ERRORS]
     assert any(attack(t, fault, place / f"{n}").deaf for n, (t, fault) in enumerate(faults))
 
 

@@ -262,7 +262,7 @@ def test_a_won_run_without_a_thread_is_a_failure(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr("leasecron.workers.Workers.take", no_thread)
+        patched.setattr("leasecron.workers.Workers.reserve", no_thread)
         fleet.until(11)
     assert one.told == ["failure"]
     assert statuses(fleet) == [(10.0, "failed")]
@@ -493,7 +493,7 @@ def test_every_way_out_of_a_claim_gives_its_place_back(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr("leasecron.workers.Workers.take", no_thread)
+        patched.setattr("leasecron.workers.Workers.reserve", no_thread)
         fleet.until(61)
     assert places(one) == 2
     one.store.cut("claim")

@@ -213,6 +213,7 @@ def test_no_thread_of_a_scheduler_waits_longer_than_a_minute_at_a_time(
         def __init__(self, lock: Any) -> None:
             self._lock = lock
             self.release = lock.release
+            self.locked = lock.locked
 
         def acquire(self, timeout: float = math.inf) -> bool:
             timeouts.append(timeout)

@@ -9,7 +9,7 @@ import pytest
 from runs_support import SEEDS, Fleet, at
 
 from leasecron import RunContext
-from leasecron.workers import IDLE, Worker
+from leasecron.workers import IDLE, Work, Worker
 
 
 def workers(fleet: Fleet) -> list[str]:
@@ -50,7 +50,7 @@ def test_idle_workers_end_after_a_while(fleet: Fleet) -> None:
     fleet.start()
     fleet.until(603 + IDLE - 0.1)
     assert len(workers(fleet)) == 5
-    fleet.until(603 + IDLE + 0.1)
+    fleet.until(603 + 2 * IDLE + 0.1)
     assert workers(fleet) == []
     fleet.until(1201)
     assert len(one.of("start")) == 10
@@ -59,10 +59,10 @@ def test_idle_workers_end_after_a_while(fleet: Fleet) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_worker_that_goes_as_a_run_comes_loses_no_run(fleet: Fleet) -> None:
     one = fleet.instance()
-    one.every(IDLE, lambda: None)  # the worker's patience ends as the next slot is due
+    one.every(2 * IDLE, lambda: None)  # the worker is ended as the next slot is due
     fleet.start()
-    fleet.until(10 * IDLE + 1)
-    assert [event.slot for event in one.of("success")] == [at(n * IDLE) for n in range(1, 11)]
+    fleet.until(20 * IDLE + 1)
+    assert [event.slot for event in one.of("success")] == [at(2 * n * IDLE) for n in range(1, 11)]
 
 
 def test_a_hung_handler_costs_one_thread_and_starves_nobody(fleet: Fleet) -> None:
@@ -97,11 +97,13 @@ def test_the_copy_of_a_worker_in_a_child_that_its_handler_forked_ends(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = os.getpid()
+    given = fleet.clock.waker()
+    worker = Worker(given, lambda _ended: None)
     with monkeypatch.context() as patched:
-        worker = Worker(fleet.clock, "leasecron-worker-1", lambda _idle: None)
-        worker.give(lambda: patched.setattr(os, "getpid", lambda: here + 1))
+        fleet.clock.start_thread(worker.run, "leasecron-worker-1")
+        given.put(Work(lambda: patched.setattr(os, "getpid", lambda: here + 1), lambda: None))
         fleet.clock.settle()
         left = workers(fleet)
-    worker.give(None)
+    given.put(None)
     fleet.clock.settle()
     assert left == []
