@@ -98,17 +98,18 @@ class SystemWaker:
     handler outlasts its timeout, on Python 3.11 and 3.12.)
     """
 
-    __slots__ = ("_items", "_noticed", "_woken")
+    __slots__ = ("_items", "_later", "_woken")
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
-        self._noticed = False  # a reader is woken, or will be, and has yet to look
+        self._later = False  # a reader will be woken at the end of somebody's batch
         self._woken = threading.Lock()
         self._woken.acquire()
 
     def put(self, item: Any) -> None:
         self._items.append(item)
-        if not self._noticed:
+        # Unlocked, a reader has been woken and has yet to look: it will see this too.
+        if self._woken.locked() and not self._later:
             self._notice()
 
     def get(self, timeout: float | None = None) -> Any:
@@ -132,19 +133,19 @@ class SystemWaker:
             if left <= 0:
                 raise queue.Empty
             woken = self._woken.acquire(timeout=left)
-            if woken:
-                self._noticed = False  # before the look: a put after it wakes again
 
     def drain(self) -> list[Any]:
         return [self._items.popleft() for _ in range(len(self._items))]
 
     def _notice(self) -> None:
-        self._noticed = True
-        if not WAKING_LATER.takes(self):
+        if WAKING_LATER.takes(self):
+            self._later = True
+        else:
             self.wake()
 
     def wake(self) -> None:
         """Wake a reader."""
+        self._later = False  # first: whoever puts after it wakes for himself
         try:  # noqa: SIM105 - nothing more may be done, and so fail, after an append
             self._woken.release()
         except RuntimeError:  # woken already, by one who was as fast
