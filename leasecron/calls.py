@@ -30,8 +30,11 @@ ORDER: tuple[Kind, ...] = (
 NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release"})
 """A run that ended must be recorded as ended, whatever the store says at the moment."""
 
-Reply = Callable[[Any, float], None]
-"""Takes the answer, or the exception, and the monotonic time read just before the call."""
+Reply = Callable[..., None]
+"""Takes the answer, or the exception, and the monotonic time read just before the call.
+
+What it was submitted with beside them comes first: a batch is answered without a closure a call.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +44,7 @@ class Call:
     kind: Kind
     item: Any
     reply: Reply
+    context: tuple[Any, ...] = ()
     give_up: float | None = None
     operation: str | None = None
     awaited: bool = False
@@ -56,7 +60,7 @@ class Call:
         """Hand over the answer; whoever cannot take it costs nobody else in the batch theirs."""
         self.answered = True
         try:
-            self.reply(answer, asked_at)
+            self.reply(*self.context, answer, asked_at)
         except Exception:
             logger.exception("the answer to %s could not be handed over", self.name)
 

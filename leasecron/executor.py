@@ -15,18 +15,16 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from leasecron.calls import Kind
 from leasecron.clock import Clock
-from leasecron.context import RunContext
 from leasecron.events import EventBus, RunFailed, RunInterrupted, RunStarted, RunSucceeded
-from leasecron.jobs import DeclaredJob
 from leasecron.model import Ending, Status, from_seconds
 from leasecron.runs import LiveRun, error_text
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
-from leasecron.workers import Work, Workers
+from leasecron.workers import Workers
 
 
 class Winner(Protocol):
@@ -40,6 +38,25 @@ class Winner(Protocol):
 
     def run_ended(self, run: LiveRun) -> None:
         """Take note that the run's thread is back and its end is recorded."""
+
+
+class HandlerCall:
+    """What a worker is given to do."""
+
+    __slots__ = ("_executor", "_run", "_winner")
+
+    def __init__(self, executor: Executor, run: LiveRun, winner: Winner) -> None:
+        self._executor = executor
+        self._run = run
+        self._winner = winner
+
+    def call(self) -> None:
+        """Call the handler; in the worker's thread."""
+        self._executor.call_handler(self._run, self._winner)
+
+    def lost(self) -> None:
+        """Take note that the thread has died on it."""
+        self._executor.thread_died(self._run, self._winner)
 
 
 class Executor:
@@ -87,13 +104,23 @@ class Executor:
             run.timeout = self._timers.after(
                 run.job.options.timeout, winner.step, run, self._timed_out, run, winner
             )
-        ended = partial(self._timers.post, winner.step, run, self._handler_ended, run, winner)
-        self._workers.give(
-            Work(
-                call=partial(_call_handler, run.job, run.context(), self._clock, ended),
-                lost=partial(winner.step, run, self._thread_died, run, winner),
-            )
-        )
+        self._workers.give(HandlerCall(self, run, winner))
+
+    def call_handler(self, run: LiveRun, winner: Winner) -> None:
+        """Call the handler, in the worker's thread and a context that no other run has touched."""
+        exception: BaseException | None = None
+        text: str | None = None
+        try:
+            contextvars.Context().run(run.job.call, run.context())
+        except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
+            exception = error
+            text = error_text(error)  # here: it runs code of the user's
+        ended = self._clock.monotonic()
+        self._next(self._handler_ended, run, winner, exception, text, ended)
+
+    def thread_died(self, run: LiveRun, winner: Winner) -> None:
+        """Give up a run whose thread has ended without a word."""
+        winner.step(run, self._thread_died, run, winner)
 
     def give_up(self, run: LiveRun, winner: Winner, error: Exception | None) -> None:
         """End a won run that cannot be started and not be given back: by ``error``, or by a stop.
@@ -181,15 +208,10 @@ class Executor:
             # An attempt that starved its own heartbeat counts, or it would be tried for ever.
             counted=run.reason == "lease-lost",
         )
-        self._store.submit(
-            "release" if interrupted else "finish",
-            ending,
-            lambda owned, _: self._timers.post(
-                winner.step, run, self._end_stored, run, winner, owned
-            ),
-        )
+        kind: Kind = "release" if interrupted else "finish"
+        self._store.submit(kind, ending, self._next, self._end_stored, run, winner)
 
-    def _end_stored(self, run: LiveRun, winner: Winner, owned: object) -> None:
+    def _end_stored(self, run: LiveRun, winner: Winner, owned: object, _asked_at: float) -> None:
         assert run.result is not None
         if run.given_up:
             return
@@ -208,15 +230,11 @@ class Executor:
 
     def _save_result(self, run: LiveRun, winner: Winner) -> None:
         """Write the history record: the second write of step 6."""
-        self._store.submit(
-            "save_results",
-            run.result,
-            lambda error, _: self._timers.post(
-                winner.step, run, self._recorded, run, winner, error
-            ),
-        )
+        self._store.submit("save_results", run.result, self._next, self._recorded, run, winner)
 
-    def _recorded(self, run: LiveRun, winner: Winner, error: BaseException | None) -> None:
+    def _recorded(
+        self, run: LiveRun, winner: Winner, error: BaseException | None, _asked_at: float
+    ) -> None:
         if run.given_up:
             return
         run.end_stored = run.recorded = True
@@ -235,6 +253,10 @@ class Executor:
             return
         ending = Ending(run.claim.job, run.claim.slot, run.claim.token, "failed")
         self._store.submit("release", ending, lambda *_: self._timers.post(winner.run_ended, run))
+
+    def _next(self, step: Callable[..., None], run: LiveRun, winner: Winner, *facts: Any) -> None:
+        """Have the run's next step made in the timers thread."""
+        self._timers.post(winner.step, run, step, run, winner, *facts)
 
     def _send(self, run: LiveRun) -> None:
         assert run.result is not None
@@ -274,20 +296,3 @@ def _classify(exception: BaseException | None, *, told: bool) -> Status:
     if exception is None:
         return "success"
     return "interrupted" if told else "failed"
-
-
-def _call_handler(
-    job: DeclaredJob,
-    context: RunContext,
-    clock: Clock,
-    ended: Callable[[BaseException | None, str | None, float], None],
-) -> None:
-    """Call the handler in the worker's thread, in a context that no other run has touched."""
-    exception: BaseException | None = None
-    text: str | None = None
-    try:
-        contextvars.Context().run(job.call, context)
-    except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
-        exception = error
-        text = error_text(error)  # here: it runs code of the user's
-    ended(exception, text, clock.monotonic())

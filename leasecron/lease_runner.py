@@ -197,11 +197,7 @@ class LeaseRunner(Runner):
     def _beat(self, run: LiveRun, lease: Lease) -> None:
         lease.queued = True
         self._store.submit(
-            "heartbeat",
-            lease.ref,
-            lambda answer, asked_at: self._timers.post(
-                self.step, run, self._beaten, run, lease, answer, asked_at
-            ),
+            "heartbeat", lease.ref, self._timers.post, self.step, run, self._beaten, run, lease
         )
 
     def _beaten(self, run: LiveRun, lease: Lease, answer: object, asked_at: float) -> None:

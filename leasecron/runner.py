@@ -156,12 +156,7 @@ class Runner(ABC):
         if request.mode == "takeover":  # the next check asks again
             give_up = self._clock.monotonic()
         self._store.submit(
-            "claim",
-            claim,
-            lambda answer, asked_at: self._timers.post(
-                self._answered, request, claim, answer, asked_at
-            ),
-            give_up,
+            "claim", claim, self._timers.post, self._answered, request, claim, give_up=give_up
         )
 
     def _dropped(self, claims: list[Claim]) -> None:

@@ -100,9 +100,14 @@ class StoreQueue:
         if error is not None:
             raise error
 
-    def submit(self, kind: Kind, item: Any, reply: Reply, give_up: float | None = None) -> None:
-        """Queue one item; ``give_up`` is the monotonic time after which a fault is the answer."""
-        self._waker.put(Call(kind, item, reply, give_up))
+    def submit(
+        self, kind: Kind, item: Any, reply: Reply, *context: Any, give_up: float | None = None
+    ) -> None:
+        """Queue one item; ``give_up`` is the monotonic time after which a fault is the answer.
+
+        The reply gets ``context``, then the answer and when the store was asked.
+        """
+        self._waker.put(Call(kind, item, reply, context, give_up))
 
     def submit_other(self, operation: str, function: Callable[[Any], Any], reply: Reply) -> None:
         """Queue ``function``, which is called with the backend."""
@@ -119,7 +124,8 @@ class StoreQueue:
         def reply(answer: Any, _asked_at: float) -> None:
             answered.put(answer)
 
-        self._waker.put(Call("other", function, reply, give_up, operation, awaited=True))
+        call = Call("other", function, reply, (), give_up, operation, awaited=True)
+        self._waker.put(call)
         if self._ended:  # asked after the hand-over: the thread looks once more at its end
             raise _stopped()
         try:

@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Protocol
 
 from leasecron.clock import Clock, Waker
 from leasecron.timers import JobTimers
@@ -20,12 +20,14 @@ IDLE = 10.0
 """Threads that were not needed for this many seconds end."""
 
 
-@dataclass(slots=True, eq=False)
-class Work:
-    """The call of one handler; ``lost`` is called instead of an end if its thread has died."""
+class Work(Protocol):
+    """The call of one handler."""
 
-    call: Callable[[], None]
-    lost: Callable[[], object]
+    def call(self) -> None:
+        """Make the call, in a worker's thread."""
+
+    def lost(self) -> None:
+        """Take note, in the timers thread, that the thread has died on it."""
 
 
 class Worker:

@@ -24,7 +24,7 @@ OTHERS = {
     **dict.fromkeys(("Engine._resume", "Runner.resume"), "a start() before a stop() has ended"),
     "Engine._schedule_failed": "a schedule of the user's that raises",
     **dict.fromkeys(
-        ("LiveRun.give_up", "Executor._thread_died"),
+        ("LiveRun.give_up", "HandlerCall.lost", "Executor.thread_died", "Executor._thread_died"),
         "what is done about a defect, which no scene has",
     ),
     "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
@@ -93,12 +93,14 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "StoreQueue._failed": ("call.give_up is None or now < call.give_up",),
     },
     "answers that come in an order or at a moment that no scene has": {
-        "Backups._check": ("self._check_later(watch)",),
+        "Backups._ask": ("return",),
+        "Backups._check": ("continue",),
         "Backups._looked": (
             "return",
             "self._failed(watch.job, watch.slot, states)",
-            "self._check_later(watch)",
+            "self._go_on(watch)",
         ),
+        "Backups._wait": ("self._timers.cancel(check.timer)",),
         "Backups.not_started": ("self.drop(key)",),
         "Executor._end_stored": (
             'run.reason = "takeover"',
@@ -144,9 +146,7 @@ _LOST = (
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
 _ANSWER = (
-    *("Call.answer", "Runner._claim.<lambda>", "Recovery._ask.<lambda>"),
-    *("Executor._store_end.<lambda>", "Executor._save_result.<lambda>"),
-    "Executor._settle.<lambda>",
+    *("Call.answer", "Recovery._ask.<lambda>", "Executor._next", "Executor._settle.<lambda>"),
 )
 _HELD = (
     *("Runner._answered", "Runner.step", "Room.leave", "Executor._handler_ended"),
@@ -166,7 +166,7 @@ the others are not disturbed.
 """
 
 MENDED = (
-    *("Worker.run", "_call_handler", "error_text", "Workers.reserve", "Executor._begin"),
+    *("Worker.run", "Executor.call_handler", "error_text", "Workers.reserve", "Executor._begin"),
     *("Executor._store_end", "Executor._end_stored"),
     *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
     *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),

@@ -123,7 +123,7 @@ class StoreBench:
             if kind == "other":
                 self.queue.submit_other(item, partial(_history, item), self.reply_to(item))
             else:
-                self.queue.submit(kind, item, self.reply_to(item), give_up)
+                self.queue.submit(kind, item, self.reply_to(item), give_up=give_up)
 
     def reply_to(self, item: Any) -> Callable[[Any, float], None]:
         """Return a reply that notes the answer to ``item``."""

@@ -9,7 +9,7 @@ import pytest
 from runs_support import SEEDS, Fleet, at
 
 from leasecron import RunContext
-from leasecron.workers import IDLE, Work, Worker
+from leasecron.workers import IDLE, Worker
 
 
 def workers(fleet: Fleet) -> list[str]:
@@ -97,11 +97,19 @@ def test_the_copy_of_a_worker_in_a_child_that_its_handler_forked_ends(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = os.getpid()
+
+    class Forking:
+        def call(self) -> None:
+            patched.setattr(os, "getpid", lambda: here + 1)
+
+        def lost(self) -> None:
+            raise AssertionError("the thread did not die on it")
+
     given = fleet.clock.waker()
     worker = Worker(given, lambda _ended: None)
     with monkeypatch.context() as patched:
         fleet.clock.start_thread(worker.run, "leasecron-worker-1")
-        given.put(Work(lambda: patched.setattr(os, "getpid", lambda: here + 1), lambda: None))
+        given.put(Forking())
         fleet.clock.settle()
         left = workers(fleet)
     given.put(None)
