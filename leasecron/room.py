@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -36,22 +36,29 @@ class Request:
         return self.slot.timestamp() + limit - clock.wall()
 
 
+CLAIMS = 250
+"""Claims on their way at once; more in a batch cost more in memory than they save on the disk."""
+
+
 class Room:
     """Counts the places that claims on their way and running handlers take.
 
     A request that finds no place waits, first come first served, until a place is free or its slot
-    is too late. So one web worker never starts 500 threads while the others idle.
+    is too late. So one web worker never starts 500 threads while the others idle. ``claiming`` are
+    the claims on their way, as their owner keeps them.
     """
 
     def __init__(
         self,
         places: int,
+        claiming: Set[Key],
         clock: Clock,
         timers: JobTimers,
         enter: Callable[[Request], object],
         too_late: Callable[[Request], None],
     ) -> None:
         self._free = places
+        self._claiming = claiming
         self._clock = clock
         self._timers = timers
         self._enter = enter
@@ -64,7 +71,7 @@ class Room:
 
     def ask(self, request: Request) -> None:
         """Let ``request`` enter now or as soon as there is room."""
-        if self.try_enter():
+        if self._may_claim() and self.try_enter():
             self._enter(request)
         elif request not in self._waiting:
             late = self._clock.monotonic() + request.time_left(self._clock)
@@ -80,15 +87,18 @@ class Room:
         return True
 
     def leave(self) -> None:
-        """Give a place back, to the request that has waited longest."""
+        """Give a place back."""
         self._free += 1
+        self.fill()
+
+    def fill(self) -> None:
+        """Let in who has waited longest, as far as there is room."""
         if self._filling:  # who enters may leave at once: the loop below lets in the next one
             return
         self._filling = True
         try:
-            while self._free > 0 and self._waiting:
+            while self._waiting and self._may_claim() and self.try_enter():
                 request, _late = self._waiting.popitem(last=False)
-                self._free -= 1
                 self._enter(request)
         finally:
             self._filling = False
@@ -97,6 +107,9 @@ class Room:
         """Drop what waits, of ``job`` or of all jobs."""
         for request in [r for r in self._waiting if job is None or r.job is job]:
             del self._waiting[request]
+
+    def _may_claim(self) -> bool:
+        return len(self._claiming) < CLAIMS
 
     def _look_at(self, late: float) -> None:
         if self._late_timer is not None:

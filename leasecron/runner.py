@@ -43,11 +43,11 @@ class Runner(ABC):
         self._bus = bus
         self._executor = executor
         self._on_idle = on_idle
-        self._room = Room(max_running, clock, timers, self._enter, self._too_late)
         # Seeded here, so in the process that claims; os.urandom would be a switch of threads each.
         self._tokens = random.Random()
         self._runs: dict[Key, LiveRun] = {}
         self._claiming: set[Key] = set()
+        self._room = Room(max_running, self._claiming, clock, timers, self._enter, self._too_late)
         self._stopping = False
         self._warned_of_clock = False
 
@@ -179,7 +179,9 @@ class Runner(ABC):
                 self._not_won(request, answer)
         finally:  # a defect in one answer must not cost the slot, the place or the end of a stop()
             self._claiming.discard(request.key)
-            if request.key not in self._runs:
+            if request.key in self._runs:
+                self._room.fill()
+            else:
                 self._room.leave()
             if self._stopping:
                 self._on_idle()
