@@ -121,4 +121,4 @@ class Workers:
             self._timers.after(IDLE, self._look)
         for worker in dead:
             if worker.work is not None:
-                worker.work.lost()
+                self._timers.post(worker.work.lost)  # each guarded

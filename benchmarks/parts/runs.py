@@ -21,27 +21,29 @@ OWN = "leasecron, max_running={:,}"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another scheduler: what it is called, where it is driven, and how much faster we want to be.
+    """Another scheduler: its name, the function that drives it, how much faster we want to be.
 
     With ``jobs`` it is given fewer of them, where a round would take too long.
     """
 
     name: str
     distribution: str
-    module: str
+    function: str
     jobs: int
     at_least: float | None = None
     journal: str = "wal"
 
 
+APSCHEDULER = "apscheduler_peer:recurring"
 PEERS = (
-    Peer("APScheduler", "APScheduler", "apscheduler_peer", JOBS, 10),
-    Peer("APScheduler, rollback journal", "APScheduler", "apscheduler_peer", 2_000, None, "delete"),
-    Peer("huey", "huey", "huey_peer", JOBS, 2.5),
-    Peer("pyncette", "pyncette", "pyncette_peer", 1_000, 15),
+    Peer("APScheduler", "APScheduler", APSCHEDULER, JOBS, 10),
+    Peer("APScheduler, rollback journal", "APScheduler", APSCHEDULER, 2_000, None, "delete"),
+    Peer("APScheduler, one run a job", "APScheduler", "apscheduler_peer:single", JOBS),
+    Peer("huey", "huey", "huey_peer:runs_per_second", JOBS, 2.5),
+    Peer("pyncette", "pyncette", "pyncette_peer:runs_per_second", 1_000, 15),
 )
 NOTES = (
-    "APScheduler: a single run for each job, ten threads; SQLAlchemy leaves it a rollback journal",
+    "APScheduler: jobs that recur, ten threads; with SQLAlchemy it comes with a rollback journal",
     "huey: tasks are enqueued, then executed by one worker thread; more of them make it slower",
     "pyncette: instances of one dynamic task, which one query finds, in one event loop",
     "only leasecron keeps a history; APScheduler and huey do not repeat a run that a crash cut off",
@@ -67,7 +69,7 @@ def _round(settings: Settings, peers: list[Peer]) -> dict[str, float]:
             took = fresh.call("benchmarks.scheduled:ended", str(folder), jobs, room)
             found[OWN.format(room)] = jobs / took
     for peer in peers:
-        function = f"benchmarks.peers.{peer.module}:runs_per_second"
+        function = f"benchmarks.peers.{peer.function}"
         with settings.store("runs") as folder:
             arguments = (str(folder), settings.count(peer.jobs), peer.journal)
             found[peer.name] = fresh.call(function, *arguments)

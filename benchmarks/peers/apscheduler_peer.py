@@ -1,7 +1,8 @@
 """APScheduler 3: a background scheduler, its SQLAlchemy job store on SQLite, a pool of ten threads.
 
-The jobs have one run each (``date``), which is the least that it must store for a run: it removes
-the job. It keeps no history, and a run that is cut off by a crash is not made again.
+The jobs recur (``interval``), as those of leasecron do, or have one run each (``date``), which is
+the least that it must store for a run: it removes the job. It keeps no history, and a run that is
+cut off by a crash is not made again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ _WAIT = 120.0
 _THREADS = 10  # what it comes with
 
 
-def runs_per_second(folder: str, jobs: int, journal: str) -> float:
+def recurring(folder: str, jobs: int, journal: str) -> float:
+    """Return the runs per second of jobs that recur every hour."""
+    return _runs_per_second(folder, jobs, journal, {"trigger": "interval", "hours": 1})
+
+
+def single(folder: str, jobs: int, journal: str) -> float:
+    """Return the runs per second of jobs that have one run each."""
+    return _runs_per_second(folder, jobs, journal, {"trigger": "date"})
+
+
+def _runs_per_second(folder: str, jobs: int, journal: str, trigger: dict[str, Any]) -> float:
     """Run empty functions that are all due; from then until all were called and all is stored."""
     scheduler = _scheduler(Path(folder) / "apscheduler.db", journal)
     seen = {EVENT_JOB_EXECUTED: 0, EVENT_JOB_SUBMITTED: 0}
@@ -38,7 +49,7 @@ def runs_per_second(folder: str, jobs: int, journal: str) -> float:
     scheduler.start(paused=True)
     due = datetime.now(UTC) - timedelta(seconds=1)
     for number in range(jobs):
-        scheduler.add_job(_nothing, "date", run_date=due, id=f"job-{number:05}")
+        scheduler.add_job(_nothing, next_run_time=due, id=f"job-{number:05}", **trigger)
     began = time.perf_counter()
     scheduler.resume()
     if not done.wait(_WAIT):

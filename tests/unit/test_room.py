@@ -10,6 +10,7 @@ import pytest
 from runs_support import SEEDS, Fleet, at, seconds
 
 from leasecron import RunContext
+from leasecron.room import CLAIMS
 from leasecron.testing import FakeClock
 
 
@@ -189,3 +190,17 @@ def test_without_a_thread_a_won_run_is_released_uncounted_and_taken_again(fleet:
     assert bodies == [(at(600), len(errors) + 1)]
     assert one.told[-2:] == ["start", "success"]
     assert [(r.status, r.attempt) for r in fleet.history()] == [("success", len(errors) + 1)]
+
+
+def test_an_instance_has_no_more_claims_on_their_way_than_a_batch_holds(fleet: Fleet) -> None:
+    one = fleet.instance(places=1000)
+    for number in range(1000):
+        one.every(600, lambda: None, name=f"job {number}", jitter=0)
+    fleet.start()
+    sizes: list[int] = []
+    claim = one.store.claim
+    one.store.claim = lambda claims: sizes.append(len(claims)) or claim(claims)  # type: ignore
+    fleet.until(700)
+    assert sum(sizes) == 1000
+    assert max(sizes) == CLAIMS
+    assert len(one.of("success")) == 1000

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 import pytest
+from claim_memory import ClaimMemory
 from runs_support import SEEDS, Fleet, at
 
 from leasecron import RunContext
+from leasecron.backends.memory import MemoryBackend
 from leasecron.workers import IDLE, Worker
 
 
@@ -115,3 +118,23 @@ def test_the_copy_of_a_worker_in_a_child_that_its_handler_forked_ends(
     given.put(None)
     fleet.clock.settle()
     assert left == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(("memory", "run"), [(MemoryBackend, [600, 1200]), (ClaimMemory, [1200])])
+def test_a_thread_that_died_without_a_word_is_missed(
+    memory: type[MemoryBackend | ClaimMemory], run: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(0, memory())
+    one = fleet.instance()
+    with monkeypatch.context() as patched:
+        patched.setattr("leasecron.executor.Executor.call_handler", lambda *_: sys.exit())
+        for number in range(3):
+            one.every(600, lambda: None, name=f"job {number}", jitter=0)
+        fleet.start()
+        fleet.until(601)
+        assert workers(fleet) == []
+    fleet.until(1201)
+    assert sorted(event.slot for event in one.of("success")) == [at(n) for n in run for _ in "123"]
+    assert one.scheduler.stop()
+    fleet.close()
