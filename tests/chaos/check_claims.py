@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.jobs import BY_NAME
+from chaos.jobs import work_of
 from chaos.kept import Kept, Record
-from chaos.story import Attempt, Run, Story
+from chaos.story import Attempt, Run, Story, Trouble
 from chaos.violation import Violation, violation
 
 _NOTICED = {"lock": 0.5, "away": 2.0}
@@ -72,7 +72,7 @@ def too_many_lost(kept: Kept) -> Iterator[Violation]:
         if record.status == "lost":
             lost[record.run].append(record)
     for (job, _), records in lost.items():
-        if len(records) > BY_NAME[job].max_attempts:
+        if len(records) > work_of(job).max_attempts:
             yield violation("more attempts were lost than there may be", *records)
 
 
@@ -80,12 +80,22 @@ def begun_in_an_outage(story: Story) -> Iterator[Violation]:
     """Find attempts that were begun while no claim could be won."""
     for attempt in story.attempts:
         for outage in story.troubles.between(None, attempt.begun, attempt.begun):
-            noticed = _NOTICED.get(outage.kind)
-            if noticed is None or attempt.begun < outage.since + noticed:
-                continue
-            # One that had won before may only now have come to its turn.
-            if not story.gaps.between(attempt.life, outage.since - 0.5, attempt.begun):
+            # However late one begins that had won before, its fence is an older one.
+            if outage.next_fence is None or attempt.fence is None:
+                wrong = _begun_too_late(story, attempt, outage)
+            else:
+                wrong = attempt.fence >= outage.next_fence
+            if wrong:
                 yield violation("a run was begun while no claim could be won", attempt, outage)
+
+
+def _begun_too_late(story: Story, attempt: Attempt, outage: Trouble) -> bool:
+    """Say whether an attempt cannot well be one that was won before an outage."""
+    noticed = _NOTICED.get(outage.kind)
+    if noticed is None or attempt.begun < outage.since + noticed:
+        return False
+    # One that had won before may only now have come to its turn.
+    return not story.gaps.between(attempt.life, outage.since - 0.5, attempt.begun)
 
 
 def in_a_child(story: Story) -> Iterator[Violation]:

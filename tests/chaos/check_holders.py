@@ -8,7 +8,7 @@ which it runs. What is strict here is that moment: how long a process did not ru
 from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.jobs import BY_NAME
+from chaos.jobs import work_of
 from chaos.story import Attempt, Look, Story
 from chaos.violation import Violation, violation
 
@@ -38,7 +38,7 @@ def not_told(story: Story) -> Iterator[Violation]:
 def beside_a_kept_lease(story: Story) -> Iterator[Violation]:
     """Find runs begun beside a handler that goes on after its end, and keeps its lease for that."""
     for loser, winner in _pairs(story):
-        lease = BY_NAME[loser.job].lease
+        lease = work_of(loser.job).lease
         told = _told_at(loser, winner.begun)
         if (
             told in _REASONS_THAT_KEEP_A_LEASE
@@ -54,11 +54,10 @@ def told_for_nothing(story: Story) -> Iterator[Violation]:
     """Find holders that have lost their lease though nothing befell them, or their store."""
     for attempt in story.attempts:
         told = next((look for look in attempt.looks if look.told is not None), None)
-        if (
-            told is not None
-            and told.told in ("lease-lost", "takeover")
-            and not story.costs_of_a_lease(attempt.life, attempt.begun, told.m)
-        ):
+        if told is None or told.told not in ("lease-lost", "takeover"):
+            continue
+        since = story.won_since(attempt, work_of(attempt.job).lease)
+        if not story.costs_of_a_lease(attempt.life, since, told.m):
             yield violation(f"a lease was lost for nothing at {told.m:.3f}", attempt)
 
 
@@ -66,7 +65,7 @@ def twice_in_one_process(story: Story) -> Iterator[Violation]:
     """Find runs of one job side by side in one process, on a store without leases."""
     going_on: dict[tuple[str, int], Attempt] = {}
     for attempt in story.attempts:
-        if BY_NAME[attempt.job].overlap == "allow":
+        if work_of(attempt.job).overlap == "allow":
             continue
         key = (attempt.job, attempt.life)
         before = going_on.get(key)
@@ -79,7 +78,7 @@ def _pairs(story: Story) -> Iterator[tuple[Attempt, Attempt]]:
     """Yield who won first and who won later, where both cannot hold a lease at once."""
     groups: defaultdict[object, list[Attempt]] = defaultdict(list)
     for attempt in story.attempts:
-        alone = BY_NAME[attempt.job].overlap == "skip"
+        alone = work_of(attempt.job).overlap == "skip"
         groups[attempt.job if alone else attempt.run].append(attempt)
     for group in groups.values():
         for place, attempt in enumerate(group):
@@ -93,7 +92,7 @@ def _pairs(story: Story) -> Iterator[tuple[Attempt, Attempt]]:
 
 def _to_be_told(story: Story, loser: Attempt, winner: Attempt, look: Look) -> float:
     """Return when the loser is to be told at the latest, as it runs since it last did not."""
-    over = winner.begun - BY_NAME[loser.job].margin
+    over = winner.begun - work_of(loser.job).margin
     for gap in story.gaps.between(loser.life, over - GRACE, look.m):
         over = max(over, gap.until)
     for trouble in story.troubles.between(loser.life, over - GRACE, look.m):

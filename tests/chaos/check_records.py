@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.jobs import BY_NAME
+from chaos.jobs import work_of
 from chaos.kept import Kept, Record
-from chaos.story import Attempt, Run, Story
+from chaos.story import Attempt, Run, Story, Trouble
 from chaos.violation import Violation, violation
 
 _RECORDED_IN = 5.0
@@ -25,7 +25,7 @@ def wrong_statuses(story: Story, kept: Kept) -> Iterator[Violation]:
         right = _may_be_recorded(story, attempt)
         if status not in right:
             say = ", ".join(sorted(each or "nothing" for each in right))
-            troubles = story.costs_of_a_lease(attempt.life, attempt.begun, _decided(attempt))
+            troubles = _costs_of_its_lease(story, attempt)
             text = f"an attempt is recorded as {status or 'nothing'}; right is {say}"
             yield violation(text, attempt, *troubles)
     for left in records.values():
@@ -41,19 +41,19 @@ def _may_be_recorded(story: Story, attempt: Attempt) -> set[str | None]:
     life = story.lives[attempt.life]
     if life.killed is not None or not life.clean:
         right.add(None)  # it may have been killed before its end was stored
-    if story.costs_of_a_lease(attempt.life, attempt.begun, _decided(attempt)):
+    if _costs_of_its_lease(story, attempt):
         if story.leases:
             right.add("lost")
         # What was told to end in the moment in which it ended may have been told before.
         if attempt.how == "raised":
             right.add("interrupted")
-        if BY_NAME[attempt.job].timeout is not None:
+        if work_of(attempt.job).timeout is not None:
             right.add("failed")
     return right
 
 
 def _by_its_end(story: Story, attempt: Attempt) -> set[str | None]:
-    work = BY_NAME[attempt.job]
+    work = work_of(attempt.job)
     in_time = work.timeout is None or attempt.last.m - attempt.begun < work.timeout - 0.2
     if attempt.how is None:
         # Nobody knows how it went on after it was last seen, unless that is all there is to it.
@@ -72,5 +72,6 @@ def _by_its_end(story: Story, attempt: Attempt) -> set[str | None]:
     return set()
 
 
-def _decided(attempt: Attempt) -> float:
-    return attempt.last.m + _RECORDED_IN
+def _costs_of_its_lease(story: Story, attempt: Attempt) -> list[Trouble]:
+    since = story.won_since(attempt, work_of(attempt.job).lease)
+    return story.costs_of_a_lease(attempt.life, since, attempt.last.m + _RECORDED_IN)

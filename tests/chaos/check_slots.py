@@ -4,17 +4,20 @@ A slot could have run where an instance was up and nothing befell it, or the sto
 Such a witness answers each of its slots, and what it answers must be true.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chaos.jobs import BY_NAME, WORKS, Work
+from chaos.jobs import WORKS, Work, work_of
 from chaos.kept import Claimed, Kept
 from chaos.story import Attempt, Life, Run, Said, Story
 from chaos.violation import Violation, violation
 
 BEFORE, AFTER = 2.0, 3.0
 """Seconds around a slot in which nothing may befall its witness."""
+
+RUN, EXPLAINED, WITHOUT_A_WITNESS, LOST = "run", "explained", "without a witness", "lost"
+"""What can have become of a slot."""
 
 _STARTING = 3.0
 _STARTING_IN_TROUBLE = 15.0
@@ -29,11 +32,11 @@ class Slots:
 
     story: Story
     kept: Kept
-    run: int = 0
-    explained: int = 0
-    without_a_witness: int = 0
+    works: Sequence[Work] = WORKS
+    found: Counter[str] = field(default_factory=Counter)
     _attempts: defaultdict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     _answers: defaultdict[Run, list[Said]] = field(default_factory=lambda: defaultdict(list))
+    _latest: defaultdict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def __post_init__(self) -> None:
         for attempt in self.story.attempts:
@@ -41,16 +44,18 @@ class Slots:
         for said in self.story.said:
             if said.name in ("start", "skip") and said.job is not None and said.slot is not None:
                 self._answers[said.job, said.slot].append(said)
+                answered = (said.job, said.life)
+                self._latest[answered] = max(self._latest[answered], said.slot)
 
     def lost(self) -> Iterator[Violation]:
         """Find them."""
         since = self.story.began + self.story.offset
         until = max((life.gone for life in self.story.lives.values()), default=0.0)
-        for work in WORKS:
+        for work in self.works:
             begun = {attempt.slot for attempt in self._attempts[work.name]}
             for slot in work.slots(since, until + self.story.offset):
                 if slot in begun:
-                    self.run += 1
+                    self.found[RUN] += 1
                 else:
                     yield from self._judge(work, slot)
 
@@ -58,19 +63,22 @@ class Slots:
         at = slot / 1000 - self.story.offset
         witnesses = {life.life for life in self.story.lives.values() if self._is_witness(life, at)}
         if not witnesses:
-            self.without_a_witness += 1
+            self.found[WITHOUT_A_WITNESS] += 1
             return
         said = self._answers[work.name, slot]
         answers = [answer for answer in said if answer.life in witnesses]
         wrong = [answer for answer in answers if not self._is_true(work, slot, answer)]
-        if wrong or not answers:
+        if wrong or not (answers or self._are_behind(work, slot, witnesses)):
             text = f"the slot {slot} of {work.name}, at {at:.3f}, is lost"
             yield violation(text, f"witnesses: {sorted(witnesses)}", *said)
+            self.found[LOST] += 1
         else:
-            self.explained += 1
+            self.found[EXPLAINED] += 1
 
     def _is_witness(self, life: Life, at: float) -> bool:
-        if life.up is None or not self.story.is_calm(life.life, at - BEFORE, at + AFTER):
+        if life.up is None or not life.up <= at <= life.gone:
+            return False  # most are like that, and it is soon said
+        if not self.story.is_calm(life.life, at - BEFORE, at + AFTER):
             return False
         calm = self.story.is_calm(life.life, life.spawned, life.up + _STARTING)
         return life.up + (_STARTING if calm else _STARTING_IN_TROUBLE) <= at
@@ -81,11 +89,28 @@ class Slots:
                 others = self._attempts[work.name]
                 overlaps = any(self._overlaps(work, other, slot, said) for other in others)
                 return overlaps or self._meets_a_dead_claim(work, slot, said)
+            case "late":
+                return self._was_busy(slot / 1000 - self.story.offset, said.m)
             case "taken":
                 claim = self.kept.claims.get((work.name, slot))
                 return claim is not None and self._befell(claim, said.m)
             case _:
                 return False
+
+    def _are_behind(self, work: Work, slot: int, witnesses: set[int]) -> bool:
+        """Say whether they had no time to come to a slot: they came to no later one either."""
+        at = slot / 1000 - self.story.offset
+        return self._was_busy(at, at + AFTER) and all(
+            self._latest[work.name, life] < slot + 2 * work.step for life in witnesses
+        )
+
+    def _was_busy(self, since: float, until: float) -> bool:
+        """Say whether the machine had no time to spare for most of a time."""
+        busy = sum(
+            min(each.until, until) - max(each.since, since)
+            for each in self.story.busy.between(None, since, until)
+        )
+        return busy > (until - since) / 2
 
     def _overlaps(self, work: Work, other: Attempt, slot: int, said: Said) -> bool:
         """Say whether an attempt of another slot can have had a live lease at that moment."""
@@ -95,7 +120,7 @@ class Slots:
             return False
         # One that was starved begins late, and one that was killed leaves a lease behind.
         since, until = other.begun - _STORED, other.last.m + _STORED
-        if not self.story.is_calm(other.life, since - AFTER, until):
+        if not self.story.is_at_leisure(other.life, since - AFTER, until):
             since, until = since - work.lease, until + work.lease
         return since <= said.m <= until
 
@@ -114,7 +139,7 @@ class Slots:
 
     def _befell(self, claim: Claimed, m: float) -> bool:
         """Say whether anything can have kept a winner from beginning what it had won."""
-        return not self.story.is_calm(_winner(claim), m - AFTER, m + AFTER)
+        return not self.story.is_at_leisure(_winner(claim), m - AFTER, m + AFTER)
 
 
 @dataclass(slots=True)
@@ -142,7 +167,7 @@ class Takeovers:
     def _judge(
         self, attempt: Attempt, of_job: list[Attempt], backups: dict[int, float]
     ) -> Iterator[Violation]:
-        work = BY_NAME[attempt.job]
+        work = work_of(attempt.job)
         given_up = self._given_up(attempt, work)
         if given_up is None or attempt.attempt >= work.max_attempts:
             return
@@ -211,7 +236,7 @@ def left_behind(story: Story, kept: Kept) -> Iterator[Violation]:
             continue
         if life.clean:
             yield violation(f"a process that was stopped cleanly left a claim: {job} {slot}", claim)
-        over = life.gone + BY_NAME[job].lease + 1.0
+        over = life.gone + work_of(job).lease + 1.0
         for attempt in newer[job]:
             if attempt.slot > slot and attempt.begun > over:
                 text = f"a crashed run was not closed by the next one: {job} {slot}"

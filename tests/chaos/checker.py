@@ -1,7 +1,7 @@
 """Reads what handlers, instances and the driver wrote, and the store, and finds broken promises."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from chaos.check_claims import (
@@ -20,23 +20,23 @@ from chaos.check_holders import (
 )
 from chaos.check_records import wrong_statuses
 from chaos.check_slots import Slots, Takeovers, left_behind
+from chaos.jobs import WORKS, Work
 from chaos.kept import Kept
 from chaos.story import Story
+from chaos.verdict import Verdict
 from chaos.violation import Violation, violation
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was found, and how much there was to judge."""
-
-    violations: list[Violation]
-    slots: Slots
-    takeovers: Takeovers
 
 
 def check(story: Story, kept: Kept) -> Verdict:
     """Return all that is wrong with a run; ``kept`` is what its store holds afterwards."""
-    slots, takeovers = Slots(story, kept), Takeovers(story, kept)
+    verdict = check_jobs(story, kept, WORKS)
+    verdict.violations += chain(_lives(story), _stores(story, kept))
+    return verdict
+
+
+def check_jobs(story: Story, kept: Kept, works: Sequence[Work]) -> Verdict:
+    """Return what is wrong with some jobs, of which alone ``story`` and ``kept`` tell."""
+    slots, takeovers = Slots(story, kept, works), Takeovers(story, kept)
     found = chain(
         slots.lost(),
         without_a_claim(story, kept),
@@ -45,11 +45,16 @@ def check(story: Story, kept: Kept) -> Verdict:
         in_a_child(story),
         early(story),
         wrong_statuses(story, kept),
-        _lives(story),
-        _stores(story, kept),
         _for_leases(story, kept, takeovers) if story.leases else twice_in_one_process(story),
     )
-    return Verdict([*found], slots, takeovers)
+    return Verdict(
+        [*found],
+        slots.found,
+        Counter(attempt.how or "never heard of again" for attempt in story.attempts),
+        Counter(record.status for record in kept.records),
+        takeovers.seen,
+        takeovers.judged,
+    )
 
 
 def _for_leases(story: Story, kept: Kept, takeovers: Takeovers) -> Iterator[Violation]:

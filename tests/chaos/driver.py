@@ -13,6 +13,7 @@ from support.wall_clock import WallClock
 from chaos.faults import StoreFaults
 from chaos.jobs import WORKS
 from chaos.log import Log
+from chaos.machine import Processors
 from chaos.member import Member
 from chaos.place import Place
 from chaos.plan import INSTANCES, WITH_CLOCKS, Fault, Kind
@@ -22,6 +23,10 @@ STALL = 0.5
 
 SHORTEST_LEASE = min(work.lease for work in WORKS)
 _TICK = 0.05
+_LOOK_AT_PROCESSORS = 1.0
+_ONCE_A_SECOND = {"FAKETIME_NO_CACHE": "0", "FAKETIME_CACHE_DURATION": "1"}
+"""How often a process looks how wrong its clock is; at each reading, it would do little else."""
+
 _LONGEST_END = 60.0
 
 
@@ -48,7 +53,7 @@ def kinds_to_be_had(place: Place) -> tuple[list[Kind], list[str]]:
 class Chaos:
     """The instances, their clocks and their store; all is written down in ``folder``."""
 
-    def __init__(self, place: Place, folder: Path, *, with_clocks: bool) -> None:
+    def __init__(self, place: Place, folder: Path, *, rate: int, with_clocks: bool) -> None:
         self.log_path = folder / "log"
         self._log = Log(self.log_path)
         self._store = StoreFaults(place, self._log)
@@ -57,10 +62,14 @@ class Chaos:
         self._members: list[Member] = []
         lives = itertools.count(1)
         for number in range(INSTANCES):
-            environment = {"CHAOS_STORE": place.url, "CHAOS_LOG": str(self.log_path)}
+            environment = {
+                "CHAOS_STORE": place.url,
+                "CHAOS_LOG": str(self.log_path),
+                "CHAOS_RATE": str(rate),
+            }
             if with_clocks and number in WITH_CLOCKS:
                 self._clocks[number] = clock = WallClock(folder / f"clock-{number}")
-                environment |= clock.environment()
+                environment |= {**clock.environment(), **_ONCE_A_SECOND}
             errors = folder / f"errors-{number}"
             self._members.append(Member(number, lives, environment, errors, self._log))
 
@@ -150,12 +159,17 @@ class Chaos:
             self._let_pass(time.monotonic() + _TICK)
 
     def _watch(self, ended: threading.Event) -> None:
-        """Note each time for which the machine has not let this process run."""
-        before = time.monotonic()
+        """Note each time for which the machine has not let this process run, or was busy."""
+        processors = Processors()
+        asked = before = time.monotonic()
         while not ended.wait(0.1):
             now = time.monotonic()
             if now - before > STALL:
                 self._log.note("stall", since=before, until=now)
+            if now - asked > _LOOK_AT_PROCESSORS:
+                if processors.were_busy():
+                    self._log.note("busy", since=asked, until=now)
+                asked = now
             before = now
 
 

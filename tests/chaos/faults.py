@@ -18,6 +18,7 @@ class StoreFaults:
         self._now: Kind | None = None
         self._since = 0.0
         self._stranger: sqlite3.Connection | None = None
+        self._next_fence: int | None = None
 
     def begin(self, kind: Kind) -> bool:
         """Let it befall the store; False where another one has not ended, or it cannot be."""
@@ -29,6 +30,7 @@ class StoreFaults:
             if self._stranger is None:
                 return False
             self._since = time.monotonic()
+            self._next_fence = _next_fence(self._stranger)
         elif kind == "full":
             self._place.fill()
         else:
@@ -54,8 +56,9 @@ class StoreFaults:
             if trespassed:
                 self._log.note("trespassed", names=trespassed)
         # What nobody can get around ends before it is ended, for the checker is strict about it.
-        self._log.note("fault", kind=self._now, since=self._since, until=until)
-        self._now = None
+        facts = {"kind": self._now, "since": self._since, "until": until}
+        self._log.note("fault", **facts, next_fence=self._next_fence)
+        self._now = self._next_fence = None
 
     def is_held(self) -> bool:
         """Say whether the store cannot be written to, as far as can be told."""
@@ -83,3 +86,12 @@ def _locked(path: Path, wait: float = 2.0) -> sqlite3.Connection | None:
         connection.close()
         return None
     return connection
+
+
+def _next_fence(connection: sqlite3.Connection) -> int | None:
+    """Return what nobody can have won before the transaction ends; None in a file without it."""
+    try:
+        row = connection.execute("SELECT value FROM meta WHERE key = 'next_fence'").fetchone()
+    except sqlite3.OperationalError:  # the instance that makes the file has come no further
+        return None
+    return None if row is None else int(row[0])

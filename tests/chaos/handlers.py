@@ -57,7 +57,8 @@ def _work(work: Work, log: Log, ctx: RunContext) -> None:
             time.sleep(min(STEP, left))
         else:
             ctx.sleep(min(STEP, left))
-        log.note("alive", token=ctx.token, told=ctx.signal.reason)
+        if left > STEP:  # else its end says the same
+            log.note("alive", token=ctx.token, told=ctx.signal.reason)
     if work.raises(slot):
         raise PlannedError
 

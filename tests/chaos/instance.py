@@ -7,16 +7,21 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from chaos.handlers import handle
-from chaos.jobs import WORKS
-from chaos.log import Log
+from chaos.jobs import WORKS, parts
+from chaos.log import Log, path_of_part
 from leasecron import BackendError, Event, Scheduler
 from leasecron.model import to_ms
 
 PATIENCE = 20.0  # seconds that a stop waits for handlers
+PLACES = 200
+A_SWIFT_RUN = 0.25
+"""Seconds for which the claim and the run of a swift job take a place, or more, under load."""
+
 PULSE = 0.05
 GAP = 0.15
 """Seconds for which the process has not run, at least, that are worth a line."""
@@ -29,11 +34,12 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     life = int(os.environ["CHAOS_LIFE"])
     log = Log(Path(os.environ["CHAOS_LOG"]), life)
-    instance = f"{os.environ['CHAOS_NUMBER']}-{life}"
-    scheduler = Scheduler(os.environ["CHAOS_STORE"], instance=instance)
-    for work in WORKS:
-        scheduler.every(work.name, work.interval, partial(handle, work, log), **work.options)
-    scheduler.on("*", partial(_note_event, log))
+    scheduler = Scheduler(
+        os.environ["CHAOS_STORE"],
+        instance=f"{os.environ['CHAOS_NUMBER']}-{life}",
+        max_running=PLACES + round(int(os.environ["CHAOS_RATE"]) * A_SWIFT_RUN),
+    )
+    _declare(scheduler, log, life)
     threading.Thread(target=_pulse, args=(scheduler, log), daemon=True).start()
     while True:
         try:
@@ -44,6 +50,19 @@ def main() -> None:
         else:
             log.note("down", clean=clean)
             return
+
+
+def _declare(scheduler: Scheduler, log: Log, life: int) -> None:
+    """Declare the jobs; the swift ones, of which much is to be read, write to logs of their own."""
+    for work in WORKS:
+        scheduler.add(work.name, work.schedule, partial(handle, work, log), **work.options)
+    logs: dict[str | None, Log] = {}
+    for number, works in enumerate(parts(int(os.environ["CHAOS_RATE"]))):
+        of_part = Log(path_of_part(Path(os.environ["CHAOS_LOG"]), number), life)
+        for work in works:
+            logs[work.name] = of_part
+            scheduler.add(work.name, work.schedule, partial(handle, work, of_part), **work.options)
+    scheduler.on("*", partial(_note_event, log, logs))
 
 
 def _pulse(scheduler: Scheduler, log: Log) -> None:
@@ -61,10 +80,12 @@ def _pulse(scheduler: Scheduler, log: Log) -> None:
             log.note("up")
 
 
-def _note_event(log: Log, event: Event) -> None:
+def _note_event(log: Log, logs: Mapping[str | None, Log], event: Event) -> None:
+    if event.job in logs and event.name not in ("start", "skip"):
+        return  # nobody asks for the others, and there are too many
     result = getattr(event, "result", None)
     exception = getattr(event, "exception", None)
-    log.note(
+    logs.get(event.job, log).note(
         "event",
         name=event.name,
         job=event.job,

@@ -2,16 +2,23 @@
 
 import random
 from dataclasses import dataclass
+from functools import cache
 
+from chaos.beat import Beat
+from leasecron import Every, Schedule
 from leasecron.model import Overlap
 from leasecron.option_values import JobOptionArgs
 
 MAX_LATE = 6.0
+JOBS_IN_A_PART = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One job. Times are in seconds; a run's length lies between ``shortest`` and ``longest``."""
+    """One job. Times are in seconds; a run's length lies between ``shortest`` and ``longest``.
+
+    Its slots lie ``offset`` milliseconds after the multiples of ``interval``.
+    """
 
     name: str
     interval: float
@@ -25,6 +32,12 @@ class Work:
     fails: float = 0.0  # the part of its runs that raise
     forks: bool = False
     deaf: bool = False  # goes on when it is told to end
+    offset: int = 0
+
+    @property
+    def schedule(self) -> Schedule:
+        """When it is due."""
+        return Beat(self.step, self.offset) if self.offset else Every(self.interval)
 
     @property
     def options(self) -> JobOptionArgs:
@@ -58,8 +71,8 @@ class Work:
 
     def slots(self, since: float, until: float) -> range:
         """Return the slots between two wall times in seconds, in milliseconds."""
-        first = -(-round(since * 1000) // self.step) * self.step
-        return range(first, round(until * 1000), self.step)
+        steps = -((self.offset - round(since * 1000)) // self.step)
+        return range(steps * self.step + self.offset, round(until * 1000), self.step)
 
     def _chance(self, number: int) -> random.Random:
         return random.Random(f"{self.name} {number}")
@@ -85,4 +98,28 @@ WORKS = (
     Work("forking", 3.0, 0.3, 1.0, "skip", forks=True),
 )
 
-BY_NAME = {work.name: work for work in WORKS}
+_BY_NAME = {work.name: work for work in WORKS}
+
+
+def swift(number: int) -> Work:
+    """Return one of any number of jobs that are due once a second and work for some ms at most.
+
+    However many there are, their slots are spread over the second.
+    """
+    return Work(f"swift-{number}", 1.0, 0.0, 0.004, "allow", offset=number * 633 % 1000)
+
+
+def parts(rate: int) -> list[list[Work]]:
+    """Return the swift jobs that make ``rate`` runs a second, in parts small enough to be judged.
+
+    What is written and kept of millions of slots is more than a checker should hold at a time.
+    """
+    swifts = [swift(number) for number in range(rate)]
+    return [swifts[since : since + JOBS_IN_A_PART] for since in range(0, rate, JOBS_IN_A_PART)]
+
+
+@cache
+def work_of(job: str) -> Work:
+    """Return the job of that name."""
+    kind, _, number = job.partition("-")
+    return swift(int(number)) if kind == "swift" else _BY_NAME[job]

@@ -1,13 +1,18 @@
 """What the store of a chaos run holds afterwards."""
 
 import json
+import sqlite3
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from support.store_file import Row as Values
 from support.store_file import StoreFile
 
-from chaos.jobs import WORKS
+from chaos.jobs import Work
 from chaos.place import Place
 from chaos.story import Run
 from leasecron import RunResult
@@ -15,7 +20,14 @@ from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.lockdir_names import JOBS, as_slot, folder_of_job
 from leasecron.model import to_ms
 
-_PAGE = 1000
+_RECORDS = """
+    SELECT job, slot, attempt, fence, instance, status FROM results
+    WHERE job IN (SELECT value FROM json_each(?)) ORDER BY fence
+"""
+_CLAIMS = """
+    SELECT job, slot, token, instance, attempt, state, fence, released_fence FROM runs
+    WHERE job IN (SELECT value FROM json_each(?))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +74,56 @@ class Kept:
     integrity: str = "ok"
 
 
-def read_kept(place: Place) -> Kept:
-    """Read the store, which nobody uses any more."""
-    return _sqlite(StoreFile(place.path)) if place.kind == "sqlite" else _lockdir(place.path)
+class Contents:
+    """A store that nobody uses any more, to be read in parts."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def integrity(self) -> str:
+        """Return ``ok`` or what is wrong with the file, all of which is read for that."""
+        if self._place.kind == "sqlite":
+            return StoreFile(self._place.path).integrity()
+        return "ok"
+
+    def of(self, works: Sequence[Work]) -> Kept:
+        """Return what is kept of these jobs."""
+        if self._place.kind == "sqlite":
+            return _from_file(self._place.path, [work.name for work in works])
+        kept = Kept()
+        for work in works:
+            kept.claims.update(_claims_in(self._place.path, work.name))
+            kept.records += self._records.get(work.name, ())
+        return kept
+
+    @cached_property
+    def _records(self) -> dict[str, list[Record]]:
+        """The history of a lock directory by job, all of which is read for any of it."""
+        backend = LockDirBackend(self._place.path)
+        backend.open()
+        records = defaultdict(list)
+        for result in backend.history(limit=sys.maxsize):
+            records[result.job].append(_record(result))
+        backend.close()
+        return records
 
 
-def _sqlite(store: StoreFile) -> Kept:
-    kept = Kept(integrity=store.integrity())
-    for work in WORKS:
-        for row in store.runs(work.name):
-            names = ("token", "instance", "attempt", "state", "fence", "released_fence")
-            kept.claims[(work.name, row["slot"])] = Claimed(**_only(row, names))
-        names = ("job", "slot", "attempt", "fence", "instance", "status")
-        kept.records += [Record(**_only(row, names)) for row in store.results(work.name)]
-    return kept
-
-
-def _only(row: Values, names: tuple[str, ...]) -> Values:
-    return {name: row[name] for name in names}
-
-
-def _lockdir(path: Path) -> Kept:
+def _from_file(path: Path, jobs: Sequence[str]) -> Kept:
     kept = Kept()
-    for work in WORKS:
-        for file in (path / JOBS / folder_of_job(work.name)).glob("*-*-*/*"):
-            slot = as_slot(file.name)
-            if slot is not None:
-                said = json.loads(file.read_text())
-                kept.claims[(work.name, slot)] = Claimed(said["token"], said["instance"])
-    backend = LockDirBackend(path)
-    backend.open()
-    last: RunResult | None = None
-    while page := backend.history(limit=_PAGE, before=last):
-        kept.records += map(_record, page)
-        last = page[-1]
-    backend.close()
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as connection:
+        for row in connection.execute(_RECORDS, (json.dumps(jobs),)):
+            kept.records.append(Record(*row))
+        for job, slot, *row in connection.execute(_CLAIMS, (json.dumps(jobs),)):
+            kept.claims[job, slot] = Claimed(*row)
     return kept
+
+
+def _claims_in(path: Path, job: str) -> Iterator[tuple[Run, Claimed]]:
+    for file in (path / JOBS / folder_of_job(job)).glob("*-*-*/*"):
+        slot = as_slot(file.name)
+        if slot is not None:
+            said = json.loads(file.read_text())
+            yield (job, slot), Claimed(said["token"], said["instance"])
 
 
 def _record(result: RunResult) -> Record:

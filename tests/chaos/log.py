@@ -23,15 +23,23 @@ class Log:
     def note(self, what: str, **facts: object) -> None:
         """Append a line; a time or a life that is given replaces the writer's own."""
         line = {"what": what, "m": time.monotonic(), "life": self._life, **facts}
-        os.write(self._file, (json.dumps(line) + "\n").encode())
+        known = {name: fact for name, fact in line.items() if fact is not None}
+        # A process that is killed may leave the beginning of a line: the next one is not of it.
+        os.write(self._file, ("\n" + json.dumps(known)).encode())
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
 
 
+def path_of_part(path: Path, number: int) -> Path:
+    """Return where the lines of one part of the swift jobs are; ``path`` has all others."""
+    return path.with_name(f"{path.name}-{number}")
+
+
 def read_lines(path: Path) -> list[Line]:
-    """Return what was written, in order of time."""
-    with path.open() as file:
-        lines = [json.loads(text) for text in file]
+    """Return what was written, in order of time, without what a killed process left unfinished."""
+    whole = (text for text in path.read_text().split("\n") if text.endswith("}"))
+    # As one text: its keys are then made once, and not once for each line.
+    lines: list[Line] = json.loads(f"[{','.join(whole)}]")
     return sorted(lines, key=lambda line: line["m"])

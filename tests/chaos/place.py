@@ -5,14 +5,17 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from support.lock_directory import LockDirectory
 
-SIZE = "256m"
+SIZE = 256
+"""Megabytes of the small filesystem, where few runs are kept."""
+
 _BLOCK = 4096
+_TRIES = 100
 
 
 class PlaceError(Exception):
@@ -25,7 +28,7 @@ class Place:
     What is made here is removed at the end, and nothing is used that was there before.
     """
 
-    def __init__(self, url: str, journal: str) -> None:
+    def __init__(self, url: str, journal: str, *, megabytes: int = SIZE) -> None:
         self.kind, self.path = _parsed(url)
         self.folder = self.path.parent if self.kind == "sqlite" else self.path
         self.disk = self.folder.parent
@@ -34,12 +37,12 @@ class Place:
         if journal != "auto" and self.kind != "sqlite":
             raise PlaceError("only a SQLite store has a journal")
         self.journal = journal
+        self._megabytes = megabytes
         self.url = url if journal == "auto" else f"{url}?journal={journal}"
         self.small = False
         self.why_not_small = ""
         self._emptied = False
         self._aside = self.folder.with_name(self.folder.name + ".aside")
-        self._filler = self.disk / "filler"
 
     @contextmanager
     def made(self) -> Iterator[None]:
@@ -76,25 +79,36 @@ class Place:
         return names
 
     def fill(self) -> None:
-        """Leave no byte free on the disk."""
-        with self._filler.open("wb", buffering=0) as file:
-            state = os.fstatvfs(file.fileno())
-            with suppress(OSError):
-                os.posix_fallocate(file.fileno(), 0, max(1, state.f_bavail * state.f_frsize))
-            file.seek(0, os.SEEK_END)
-            with suppress(OSError):
-                while True:
-                    file.write(bytes(_BLOCK))
+        """Leave no byte free on the disk, which for that becomes as small as what is on it."""
+        for _ in range(_TRIES):
+            state = os.statvfs(self.disk)
+            used = (state.f_blocks - state.f_bfree) * state.f_frsize
+            if self._resize(max(used, _BLOCK)):  # fails where somebody has written since
+                return
+        raise PlaceError(f"{self.disk} could not be made smaller")
 
     def empty(self) -> None:
         """Make room again."""
-        self._filler.unlink()
+        if not self._resize(self._megabytes << 20):
+            raise PlaceError(f"{self.disk} could not be made larger again")
+
+    def _resize(self, size: int) -> bool:
+        command = ["mount", "-o", f"remount,size={size}", str(self.disk)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def _mount(self, *, new: bool) -> None:
         if not new:
             self.why_not_small = f"{self.disk} was there before, and is not to be filled"
             return
-        command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(self.disk)]
+        command = [
+            "mount",
+            "-t",
+            "tmpfs",
+            "-o",
+            f"size={self._megabytes}m",
+            "tmpfs",
+            str(self.disk),
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:
@@ -106,7 +120,6 @@ class Place:
     def _remove(self, new: list[Path]) -> None:
         for folder in (self.folder, self._aside):
             shutil.rmtree(folder, ignore_errors=True)
-        self._filler.unlink(missing_ok=True)
         if self.small:
             subprocess.run(["umount", str(self.disk)], check=True)
         for folder in new:

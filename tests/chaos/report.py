@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from chaos.checker import Verdict
-from chaos.kept import Kept
+from chaos.check_slots import EXPLAINED, LOST, RUN, WITHOUT_A_WITNESS
 from chaos.story import Story
+from chaos.verdict import Verdict
 
 _SHOWN = 20
 
@@ -34,11 +34,9 @@ def defects_told(errors: Sequence[Path]) -> list[str]:
     ]
 
 
-def summary(story: Story, kept: Kept, verdict: Verdict) -> Iterator[str]:
+def summary(story: Story, verdict: Verdict) -> Iterator[str]:
     """Yield what was done and what came of it."""
-    slots, takeovers = verdict.slots, verdict.takeovers
-    statuses = Counter(record.status for record in kept.records)
-    ends = Counter(attempt.how or "never heard of again" for attempt in story.attempts)
+    slots = verdict.slots
     stalls = [trouble for trouble in story.troubles.of(None) if trouble.kind == "stall"]
     held = [trouble for trouble in story.troubles.of(None) if trouble.kind == "held"]
     yield f"faults: {_counted(story.did)}"
@@ -47,18 +45,22 @@ def summary(story: Story, kept: Kept, verdict: Verdict) -> Iterator[str]:
         f" refused by the store when they started {story.refused} times"
     )
     longest = max((stall.until - stall.since for stall in stalls), default=0.0)
-    yield f"stalls of this machine: {len(stalls)}, the longest {longest:.1f} s"
+    busy = sum(trouble.until - trouble.since for trouble in story.busy.of(None))
     yield (
-        f"slots: {slots.run + slots.explained + slots.without_a_witness}, run {slots.run}, "
-        f"skipped for a good reason {slots.explained}, "
-        f"with nobody to run them {slots.without_a_witness}"
+        f"stalls of this machine: {len(stalls)}, the longest {longest:.1f} s;"
+        f" without time to spare for {busy:.0f} s"
     )
-    yield f"attempts: {len(story.attempts)}: {_counted(ends)}"
-    yield f"recorded: {_counted(statuses)}"
+    yield (
+        f"slots: {slots.total()}, run {slots[RUN]}, "
+        f"skipped for a good reason {slots[EXPLAINED]}, "
+        f"with nobody to run them {slots[WITHOUT_A_WITNESS]}, lost {slots[LOST]}"
+    )
+    yield f"attempts: {verdict.attempts.total()}: {_counted(verdict.attempts)}"
+    yield f"recorded: {_counted(verdict.records)}"
     if story.leases:
         yield (
-            f"second and later attempts: {takeovers.seen};"
-            f" runs given up, with a backup whom nothing befell: {takeovers.judged}"
+            f"second and later attempts: {verdict.takeovers};"
+            f" runs given up, with a backup whom nothing befell: {verdict.given_up}"
         )
     yield f"violations: {len(verdict.violations)}"
     for found in verdict.violations[:_SHOWN]:

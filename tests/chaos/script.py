@@ -3,11 +3,11 @@
 Times are seconds after the beginning, slots are given in seconds too, lives by small numbers.
 """
 
-from chaos.jobs import BY_NAME
+from chaos.jobs import work_of
 from chaos.kept import Claimed, Kept, Record
 from chaos.log import Line
 from chaos.story import Story
-from chaos.telling import tell
+from chaos.telling import tell, tell_part
 
 WALL = 1_000_020.0  # a slot of every job
 EVER = 1000.0
@@ -31,6 +31,13 @@ class Script:
     def story(self) -> Story:
         """Return what has been invented so far."""
         return tell(sorted(self._lines, key=lambda line: line["m"]), leases=self.leases)
+
+    def story_of_part(self) -> Story:
+        """Return it as told by two logs: what befell the processes, and what their jobs did."""
+        lines = sorted(self._lines, key=lambda line: line["m"])
+        of_jobs = [line for line in lines if line["what"] in ("begin", "alive", "end", "event")]
+        rest = [line for line in lines if line not in of_jobs]
+        return tell_part(tell(rest, leases=self.leases), of_jobs)
 
     def note(self, what: str, m: float, life: int = 0, **facts: object) -> None:
         """Add any line."""
@@ -94,7 +101,7 @@ class Script:
 
     def every_slot(self, job: str, until: float, *, but: float) -> None:
         """Let all slots of a job run in time, but one."""
-        for slot in BY_NAME[job].slots(WALL, WALL + until):
+        for slot in work_of(job).slots(WALL, WALL + until):
             at = slot / 1000 - WALL
-            if at != but:
+            if slot != ms(but):
                 self.attempt(job, at, at + 0.01, at + 0.02)

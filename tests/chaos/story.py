@@ -69,12 +69,16 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What kept one process, or everybody, from what is promised to those whom nothing befalls."""
+    """What kept one process, or everybody, from what is promised to those whom nothing befalls.
+
+    ``next_fence`` is the first that nobody could have won before its end, where that is known.
+    """
 
     kind: str
     since: float
     until: float
     life: int | None = None
+    next_fence: int | None = None
 
 
 @dataclass(slots=True)
@@ -124,6 +128,7 @@ class Story:
     """All of it. ``offset`` is wall minus monotonic time; from ``calm_since`` nothing was done.
 
     ``gaps`` are the short times for which a process did not run; the longer ones are troubles too.
+    ``busy`` are the times in which the machine had no time to spare.
     """
 
     leases: bool
@@ -135,6 +140,7 @@ class Story:
     lives: dict[int, Life] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     gaps: Troubles = field(default_factory=Troubles)
+    busy: Troubles = field(default_factory=Troubles)
     bad_forks: list[str] = field(default_factory=list)
     did: Counter[str] = field(default_factory=Counter)
     trespassed: list[str] = field(default_factory=list)
@@ -144,10 +150,20 @@ class Story:
         """Say whether nothing befell a process, or everybody, in that time."""
         return not self.troubles_of(life, since, until)
 
+    def is_at_leisure(self, life: int, since: float, until: float) -> bool:
+        """Say whether moreover the machine had time to spare: else what is stored has to wait."""
+        return self.is_calm(life, since, until) and not self.busy.between(None, since, until)
+
     def troubles_of(self, life: int, since: float, until: float) -> list[Trouble]:
         """Return what did."""
         everybody = self.troubles.between(None, since - AFTERMATH, until)
         return [*self.troubles.between(life, since, until), *everybody]
+
+    def won_since(self, attempt: Attempt, lease: float) -> float:
+        """Return the earliest time from which the lease can be with which an attempt was begun."""
+        since, due = attempt.begun - lease, attempt.slot / 1000 - self.offset
+        # One that is begun before its slot was won by a clock that was ahead.
+        return max(since, due) if due <= attempt.begun else since
 
     def costs_of_a_lease(self, life: int, since: float, until: float) -> list[Trouble]:
         """Return what can have cost a process its leases in that time; no clock can."""

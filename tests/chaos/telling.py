@@ -1,8 +1,9 @@
 """From the lines of a log to the story that they tell."""
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from chaos.log import Line
@@ -11,22 +12,30 @@ from chaos.story import Attempt, Life, Look, Said, Story, Trouble
 SETTLED = 62.0
 """Seconds after which an instance has noticed a step of its clock, whatever it waits for."""
 
-STARVED = 0.5
-"""Seconds; a process that has not run for longer may be late with anything."""
+STARVED, IN = 0.5, 3.0
+"""Seconds; a process that has not run for longer than that, in all, may be late with anything."""
 
 
 def tell(lines: Sequence[Line], *, leases: bool) -> Story:
     """Put together what the lines of a log say, which are in order of time."""
-    teller = _Teller(leases)
+    teller = _Teller(Story(leases))
     for line in lines:
         teller.take(line)
     teller.end()
     return teller.story
 
 
+def tell_part(story: Story, lines: Sequence[Line]) -> Story:
+    """Return the story of other jobs that the same processes ran meanwhile."""
+    teller = _Teller(replace(story, attempts=[], said=[]))
+    for line in lines:
+        teller.take(line)
+    return teller.story
+
+
 class _Teller:
-    def __init__(self, leases: bool) -> None:
-        self.story = Story(leases)
+    def __init__(self, story: Story) -> None:
+        self.story = story
         self._attempts: dict[tuple[str, int], Attempt] = {}
         self._frozen: dict[int, float] = {}
         self._steps: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
@@ -38,10 +47,10 @@ class _Teller:
                 self._handler(line)
             case "event":
                 names = ("m", "life", "name", "job", "slot", "reason", "error")
-                self.story.said.append(Said(**{name: line[name] for name in names}))
+                self.story.said.append(Said(**_facts(line, names)))
             case "forked" if line["code"] != 0:
                 self.story.bad_forks.append(f"a child of {life} ended with {line['code']}")
-            case "gap" | "fault" | "stall" | "frozen" | "thawed":
+            case "gap" | "fault" | "stall" | "busy" | "frozen" | "thawed":
                 self._trouble(line)
             case "trespassed":
                 self.story.trespassed += line["names"]
@@ -61,8 +70,10 @@ class _Teller:
                 self._life(line)
 
     def end(self) -> None:
-        """Say of each process when its clock was wrong."""
+        """Say of each process when its clock was wrong, and when it was starved."""
         for life in self.story.lives.values():
+            for trouble in _starved(self.story.gaps.of(life.life)):
+                self._add(trouble)
             steps = [*self._steps[life.number], (math.inf, 0)]
             for (since, offset), (until, _) in pairwise(steps):
                 if offset and until > life.spawned and since < life.gone:
@@ -71,10 +82,10 @@ class _Teller:
 
     def _handler(self, line: Line) -> None:
         key = (line["token"], line["life"])
-        look = Look(line["m"], line["told"])
+        look = Look(line["m"], line.get("told"))
         if line["what"] == "begin":
             names = ("job", "slot", "attempt", "fence", "token", "instance", "life", "pid")
-            attempt = Attempt(**{name: line[name] for name in names}, looks=[look])
+            attempt = Attempt(**_facts(line, names), looks=[look])
             self._attempts[key] = attempt
             self.story.attempts.append(attempt)
             return
@@ -91,14 +102,14 @@ class _Teller:
             case "thawed":
                 self._add(Trouble("frozen", self._frozen.pop(life), m, life))
             case "gap":
-                gap = Trouble("gap", line["since"], line["until"], life)
-                self.story.gaps.add(gap)
-                if gap.until - gap.since > STARVED:
-                    self._add(gap)
+                self.story.gaps.add(Trouble("gap", line["since"], line["until"], life))
+            case "busy":
+                self.story.busy.add(Trouble("busy", line["since"], line["until"]))
             case "stall":
                 self._add(Trouble("stall", line["since"], line["until"]))
             case _:
-                self._add(Trouble(line["kind"], line["since"], line["until"]))
+                names = ("kind", "since", "until", "next_fence")
+                self._add(Trouble(**_facts(line, names)))
 
     def _life(self, line: Line) -> None:
         life, m = self.story.lives[line["life"]], line["m"]
@@ -125,3 +136,28 @@ class _Teller:
 
     def _add(self, trouble: Trouble) -> None:
         self.story.troubles.add(trouble)
+
+
+def _starved(gaps: Sequence[Trouble]) -> Iterator[Trouble]:
+    """Yield the times in which a process that has these gaps was starved."""
+    recent: deque[Trouble] = deque()
+    starved: Trouble | None = None
+    for gap in gaps:
+        recent.append(gap)
+        while recent[0].until < gap.until - IN:
+            recent.popleft()
+        if sum(each.until - each.since for each in recent) <= STARVED:
+            continue
+        since = recent[0].since
+        if starved is not None and starved.until < since:
+            yield starved
+        elif starved is not None:
+            since = starved.since
+        starved = replace(gap, kind="starved", since=since)
+    if starved is not None:
+        yield starved
+
+
+def _facts(line: Line, names: Sequence[str]) -> Line:
+    """Return those facts of a line; what is None was not written."""
+    return {name: line.get(name) for name in names}

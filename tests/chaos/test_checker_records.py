@@ -1,9 +1,9 @@
-"""The checker of the chaos run: records that do not say what happened, and slots that are lost."""
+"""The checker of the chaos run: records that do not say what happened, and takeovers."""
 
 import pytest
 
 from chaos.check_records import wrong_statuses
-from chaos.check_slots import Slots, Takeovers, left_behind
+from chaos.check_slots import Takeovers, left_behind
 from chaos.kept import Claimed, Record
 from chaos.script import Script, ms
 
@@ -74,6 +74,17 @@ def test_a_process_that_is_starved_may_run_past_its_timeout_unseen(script: Scrip
     assert wrong(script) == []
 
 
+@pytest.mark.parametrize(("apart", "found"), [(0.6, 0), (2.0, 1)])
+def test_a_process_is_starved_by_many_short_gaps_too(
+    script: Script, apart: float, found: int
+) -> None:
+    for place in range(4):
+        since = 0.1 + place * apart
+        script.note("gap", since + 0.2, 1, since=since, until=since + 0.2)
+    script.attempt("quick", 0, 0.1, 0.2, record="lost")
+    assert len(wrong(script)) == found
+
+
 def test_a_record_without_an_attempt_is_of_one_that_was_never_begun(script: Script) -> None:
     script.kept.records.append(Record("quick", ms(0), 1, 5, "0-1", "lost"))
     assert wrong(script) == []
@@ -84,82 +95,6 @@ def test_a_record_without_an_attempt_is_of_one_that_was_never_begun(script: Scri
 def test_two_records_of_one_attempt_are_found(script: Script) -> None:
     script.kept.records.append(script.attempt("quick", 0, 0.1, 0.2))
     assert wrong(script) == ["two records of one attempt"]
-
-
-# Slots
-
-
-def lost(script: Script, job: str = "quick") -> int:
-    slots = Slots(script.story(), script.kept)
-    return sum(f"of {job}," in each.what for each in slots.lost())
-
-
-@pytest.fixture
-def short() -> Script:
-    script = Script()
-    for life in (1, 2):
-        script.process(life, until=30.0)
-    script.every_slot("quick", 60.0, but=12.0)
-    return script
-
-
-def test_a_slot_that_nobody_has_answered_is_lost(short: Script) -> None:
-    assert lost(short) == 1
-
-
-@pytest.mark.parametrize("reason", ["late", "taken", "overlap"])
-def test_an_answer_that_is_not_true_explains_nothing(short: Script, reason: str) -> None:
-    short.skip("quick", 12.0, 12.1, reason)
-    assert lost(short) == 1
-
-
-def test_a_slot_that_was_taken_by_one_that_died_is_explained(short: Script) -> None:
-    short.process(3, killed=12.05)
-    short.skip("quick", 12.0, 12.1, "taken")
-    short.kept.claims["quick", ms(12.0)] = Claimed("token", "0-3")
-    assert lost(short) == 0
-
-
-def test_a_slot_that_overlaps_is_explained() -> None:
-    script = Script()
-    script.process(1, until=30.0)
-    script.every_slot("steady", 60.0, but=12.0)
-    script.attempt("steady", 10.5, 10.6, 12.5)
-    script.skip("steady", 12.0, 12.1, "overlap")
-    assert lost(script, "steady") == 0
-
-
-@pytest.mark.parametrize(("killed", "found"), [(11.0, 0), (2.0, 1)])
-def test_a_slot_that_meets_the_lease_of_one_that_died_at_its_claim_is_explained(
-    killed: float, found: int
-) -> None:
-    script = Script()
-    script.process(1, until=30.0)
-    script.process(3, killed=killed)
-    script.every_slot("steady", 60.0, but=12.0)
-    script.kept.claims["steady", ms(-20.0)] = Claimed("token", "0-3", 1, "replaced", 1)
-    script.skip("steady", 12.0, 12.1, "overlap")
-    assert lost(script, "steady") == found
-
-
-@pytest.mark.parametrize("trouble", ["frozen", "killed", "fault", "stall", "clock"])
-def test_a_slot_that_could_not_run_is_not_lost(trouble: str) -> None:
-    script = Script()
-    script.process(1, killed=11.0 if trouble == "killed" else None, until=30.0)
-    script.every_slot("quick", 60.0, but=12.0)
-    match trouble:
-        case "frozen":
-            script.note("frozen", 11.5, 1)
-            script.note("thawed", 13.5, 1)
-        case "fault":
-            script.note("fault", 13.0, kind="lock", since=11.5, until=13.0)
-        case "stall":
-            script.note("stall", 13.0, since=11.5, until=13.0)
-        case "clock":
-            script.note("clock", 11.0, number=1, offset=30)
-    slots = Slots(script.story(), script.kept)
-    assert not any("of quick," in each.what for each in slots.lost())
-    assert slots.without_a_witness >= 1
 
 
 # Takeovers
