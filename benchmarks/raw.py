@@ -1,8 +1,8 @@
 """The raw limit: the same claims by plain sqlite3, with nothing around the statements.
 
 The file is one that :class:`SqliteBackend` made, so tables and indexes are the same. Each batch is
-one transaction: the reads that decide the claims, the rows, the counter of fences. All parameters
-are made before the clock starts.
+one transaction: the reads that decide the claims, the rows, the newest slots of their jobs, the
+counter of fences. All parameters are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ _OPEN_ROWS = """
     SELECT runs.* FROM json_each(?) AS asked CROSS JOIN runs INDEXED BY runs_open
     ON runs.job = asked.value AND (state IN ('claimed', 'released') OR boot IS NOT '')
 """
-_PRUNED = """
-    SELECT jobs.name, jobs.pruned FROM json_each(?) AS asked CROSS JOIN jobs
-    ON jobs.name = asked.value WHERE jobs.pruned IS NOT NULL
+_MARKS = """
+    SELECT jobs.name, jobs.pruned, jobs.newest FROM json_each(?) AS asked CROSS JOIN jobs
+    ON jobs.name = json_extract(asked.value, '$[0]')
+    WHERE jobs.pruned >= json_extract(asked.value, '$[1]')
+    OR jobs.newest > json_extract(asked.value, '$[1]')
 """
 _INSERT = f"INSERT INTO runs VALUES ({', '.join('?' * 14)})"
+_NOTE_NEWEST = """
+    INSERT INTO jobs(name, schedule, first_seen, last_seen, newest) VALUES (?1, '', ?3, ?3, ?2)
+    ON CONFLICT (name) DO UPDATE SET newest = max(ifnull(newest, excluded.newest), excluded.newest)
+"""
 _SET_NEXT_FENCE = "UPDATE meta SET value = ? WHERE key = 'next_fence'"
 _END = "UPDATE runs SET state = 'success', boot = '', lease_mono = 0 WHERE job = ? AND slot = ?"
 _BOOT = SystemClock().boot_id()
@@ -43,6 +49,7 @@ class Batch:
     keys: tuple[str]
     jobs: tuple[str]
     rows: list[tuple[object, ...]]
+    newest: list[tuple[str, int, int]]
     next_fence: tuple[int]
 
 
@@ -75,8 +82,9 @@ class RawStore:
         if self._reads:
             execute(_ROWS, batch.keys).fetchall()
             execute(_OPEN_ROWS, batch.jobs).fetchall()
-            execute(_PRUNED, batch.jobs).fetchall()
+            execute(_MARKS, batch.keys).fetchall()
         self._connection.executemany(_INSERT, batch.rows)
+        self._connection.executemany(_NOTE_NEWEST, batch.newest)
         execute(_SET_NEXT_FENCE, batch.next_fence)
         execute("COMMIT")
         return time.perf_counter() - began
@@ -96,5 +104,7 @@ class RawStore:
             whose = (claim.instance, claim.trigger, wall, wall + lease, _BOOT, mono + lease)
             key = (claim.job, to_ms(claim.slot))
             rows.append((*key, "claimed", claim.token, 1, 0, fence, None, *whose))
-        keys = json.dumps([row[:2] for row in rows])
-        return Batch((keys,), (json.dumps([row[0] for row in rows]),), rows, (self._fence,))
+        jobs = [claim.job for claim in claims]
+        newest = [(claim.job, to_ms(claim.slot), wall) for claim in claims]
+        keys = [row[:2] for row in rows]
+        return Batch((json.dumps(keys),), (json.dumps(jobs),), rows, newest, (self._fence,))

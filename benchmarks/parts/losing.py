@@ -2,8 +2,10 @@
 
 Eight processes, the same 1,000 jobs due at one slot. First one after the other: each loser claims
 all of them when the winner is through and its runs are live. So the ratio is the least that losing
-costs, without the noise of eight processes that share a few cores. Then all at once through real
-schedulers, for orientation: there it also matters who comes how late.
+costs, without the noise of eight processes that share a few cores. What the winner spends is all
+that the slot costs it in the store: its claims, the ends of its runs and their history. Of its
+claims alone the ratio is shown too, without a target. Then all at once through real schedulers, for
+orientation: there it also matters who comes how late.
 """
 
 from __future__ import annotations
@@ -83,12 +85,12 @@ def _figures(found: Sequence[Sequence[_Slot]], what: str) -> Iterator[Figure]:
     timed = [slots[:-1] for slots in found]
     writing = (statistics.mean(loser["writing"] for loser in slots[-1].losers) for slots in found)
     for name, words in (("processor", "processor time"), ("wall", "time")):
-        of_claims = tuple(_share(slots, name) for slots in timed)
         of_all = tuple(_share(slots, name, all_work=True) for slots in timed)
+        of_claims = tuple(_share(slots, name) for slots in timed)
         yield Figure(
-            f"{what}: a loser's {words} in claim, of the winner's", "%", of_claims, at_most=MOST
+            f"{what}: a loser's {words} in the store, of the winner's", "%", of_all, at_most=MOST
         )
-        yield Figure(f"{what}: the same, of the winner's in claim, finish and history", "%", of_all)
+        yield Figure(f"{what}: the same, of the winner's in claim alone", "%", of_claims)
     yield Figure(f"{what}: write transactions of a loser", "writes", tuple(writing), at_most=0)
 
 

@@ -40,6 +40,10 @@ _RESULTS = f"""
         NULL
     FROM numbers
 """
+_NEWEST = """
+    UPDATE jobs SET newest = found.newest
+    FROM (SELECT job, max(slot) AS newest FROM runs GROUP BY job) AS found WHERE name = found.job
+"""
 _FENCE = "SELECT value FROM meta WHERE key = 'next_fence'"
 _NEXT_FENCE = "UPDATE meta SET value = value + ? WHERE key = 'next_fence'"
 
@@ -73,6 +77,7 @@ def _fill(store: str, runs: int, jobs: int) -> None:
         connection.execute(_RUNS, values | bounds)
         connection.execute(_RESULTS, values | bounds)
         connection.execute("COMMIT")
+    connection.execute(_NEWEST)
     connection.execute(_NEXT_FENCE, (runs,))
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()

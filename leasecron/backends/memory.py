@@ -7,12 +7,12 @@ schedulers that share it.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.checks import Check
@@ -48,27 +48,27 @@ from leasecron.model import (
     to_ms,
 )
 
-
-@dataclass(slots=True)
-class _Job:
-    first_seen: int
-    pruned: int | None = None
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 
 
 class _Tables:
-    """The rows, as the decisions see them."""
+    """The rows, as the decisions see them; of a job that never ran there is nothing but its name.
+
+    ``first_seen`` and the pruned mark of a job are integer milliseconds.
+    """
 
     def __init__(self, created: Moment) -> None:
-        self.runs: defaultdict[str, dict[int, RunRow]] = defaultdict(dict)
-        self._open: defaultdict[str, dict[int, RunRow]] = defaultdict(dict)
+        self.runs: dict[str, dict[int, RunRow]] = {}
+        self._open: dict[str, dict[int, RunRow]] = {}
         self._seen: dict[str, OpenRuns] = {}
-        self.results: defaultdict[str, dict[int, RunResult]] = defaultdict(dict)
-        self.jobs: dict[str, _Job] = {}
+        self.results: dict[str, dict[int, RunResult]] = {}
+        self.first_seen: dict[str, int] = {}
+        self._pruned: dict[str, int] = {}
         self._fence = created.wall
         self._moment = created
 
     def row(self, job: str, slot: int) -> RunRow | None:
-        return self.runs[job].get(slot)
+        return self.runs.get(job, _NOTHING).get(slot)
 
     def begin(self, moment: Moment) -> None:
         """Begin a call: leases are judged afresh."""
@@ -78,44 +78,49 @@ class _Tables:
     def open_runs(self, job: str) -> OpenRuns | None:
         found = self._seen.get(job)
         if found is None:
-            found = self._seen[job] = OpenRuns(self._open[job].values(), self._moment)
+            found = self._seen[job] = OpenRuns(self._open.get(job, _NOTHING).values(), self._moment)
         return found
 
     def unfinished(self, job: str) -> list[RunRow]:
-        return [row for row in self._open[job].values() if row.state not in ENDED]
+        found = self._open.get(job, _NOTHING)
+        return [row for row in found.values() if row.state not in ENDED]
 
     def claimed_between(self, job: str, after: int, until: int) -> bool:
-        return any(after < slot <= until for slot in self.runs[job])
+        return any(after < slot <= until for slot in self.runs.get(job, _NOTHING))
 
     def pruned(self, job: str) -> int | None:
-        known = self.jobs.get(job)
-        return None if known is None else known.pruned
+        return self._pruned.get(job)
 
     def next_fence(self) -> int:
         self._fence += 1
         return self._fence - 1
 
     def put(self, row: RunRow) -> None:
-        self.runs[row.job][row.slot] = row
+        self.runs.setdefault(row.job, {})[row.slot] = row
         if is_open(row):
-            self._open[row.job][row.slot] = row
+            self._open.setdefault(row.job, {})[row.slot] = row
         else:
-            self._open[row.job].pop(row.slot, None)
+            self._close(row)
         if row.job in self._seen:
             self._seen[row.job].put(row)
 
     def record(self, result: RunResult) -> None:
         assert result.fence is not None
-        self.results[result.job].setdefault(result.fence, result)
+        self.results.setdefault(result.job, {}).setdefault(result.fence, result)
 
     def remove(self, row: RunRow, moment: Moment) -> None:
         """Prune a row. An attempt that nobody saw the end of leaves its record."""
         if row.state == "claimed":
             self.record(lost_result(row, moment))
         del self.runs[row.job][row.slot]
-        self._open[row.job].pop(row.slot, None)
-        job = self.jobs.setdefault(row.job, _Job(moment.wall))
-        job.pruned = row.slot if job.pruned is None else max(job.pruned, row.slot)
+        self._close(row)
+        self.first_seen.setdefault(row.job, moment.wall)
+        self._pruned[row.job] = max(row.slot, self._pruned.get(row.job, row.slot))
+
+    def _close(self, row: RunRow) -> None:
+        rows = self._open.get(row.job)
+        if rows is not None and rows.pop(row.slot, None) is not None and not rows:
+            del self._open[row.job]
 
 
 class MemoryBackend:
@@ -179,10 +184,9 @@ class MemoryBackend:
 
     def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
         with self._call() as (tables, moment):
-            return [
-                from_ms(tables.jobs.setdefault(declared.job, _Job(moment.wall)).first_seen)
-                for declared in jobs
-            ]
+            seen = [tables.first_seen.setdefault(each.job, moment.wall) for each in jobs]
+            instants = {at: from_ms(at) for at in seen}
+            return [instants[at] for at in seen]
 
     def save_results(self, results: Sequence[RunResult]) -> None:
         with self._call() as (tables, _moment):
@@ -199,7 +203,7 @@ class MemoryBackend:
             found = [
                 (fence, result)
                 for name in jobs
-                for fence, result in tables.results[name].items()
+                for fence, result in tables.results.get(name, _NOTHING).items()
                 if fence < below
             ]
             found.sort(key=lambda item: item[0], reverse=True)
@@ -239,7 +243,7 @@ def _kept(result: RunResult) -> RunResult:
 
 
 def _prunable_rows(retention: Retention, tables: _Tables, moment: Moment) -> list[RunRow]:
-    rows = tables.runs[retention.job]
+    rows = tables.runs.get(retention.job, _NOTHING)
     newest = max(rows, default=0)
     old = [row for slot, row in rows.items() if slot + retention.runs * 1000 < moment.wall]
     found = [row for row in old if prunable(row, newest, retention.runs, moment)]
@@ -247,7 +251,7 @@ def _prunable_rows(retention: Retention, tables: _Tables, moment: Moment) -> lis
 
 
 def _prunable_fences(retention: Retention, tables: _Tables, moment: Moment) -> list[int]:
-    results = tables.results[retention.job]
+    results = tables.results.get(retention.job, _NOTHING)
     if len(results) <= retention.records:
         return []
     fences = sorted(results, reverse=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 from leasecron.clock import Clock
 from leasecron.model import LeaseState, RunResult, from_ms
@@ -40,6 +41,17 @@ class RunRow:
     instance: str
     trigger: str
     claimed_at: int
+    lease_until: int
+    boot: str | None
+    lease_mono: int
+
+
+class Standing(NamedTuple):
+    """What of a run's row decides for those who do not hold it, alike for the runs of a batch."""
+
+    state: str
+    attempt: int
+    instance: str
     lease_until: int
     boot: str | None
     lease_mono: int
@@ -109,7 +121,7 @@ def read_moment(clock: Clock, *, local: bool) -> Moment:
     )
 
 
-def alive(row: RunRow, moment: Moment) -> bool:
+def alive(row: RunRow | Standing, moment: Moment) -> bool:
     """Say whether the row's lease has not run out.
 
     Within one boot the monotonic times decide, so that neither a step of the wall clock nor a
@@ -181,6 +193,7 @@ def valid_text(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
+@lru_cache(maxsize=64)  # as many lengths as jobs have options, and one for each claim
 def milliseconds(seconds: float) -> int:
     """Return a length of time as a store keeps it, which is never nothing."""
     return max(1, round(seconds * 1000))

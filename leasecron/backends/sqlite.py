@@ -14,20 +14,16 @@ from datetime import datetime
 from typing import Literal, TypeVar, get_args
 
 from leasecron.backends.checks import Check
-from leasecron.backends.claims import answer_unchanged, decide
 from leasecron.backends.holders import finish, heartbeat, release
 from leasecron.backends.modes import PRIVATE, check_mode
 from leasecron.backends.rows import Moment, unfinished_state
+from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
+from leasecron.backends.sqlite_claims import decide_claims, read_claims
 from leasecron.backends.sqlite_connection import StoreConnection, Work
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
-from leasecron.backends.sqlite_pruning import find_removals, remove
-from leasecron.backends.sqlite_runs import (
-    LoadedRuns,
-    data_version,
-    finish_owned,
-    unfinished_rows,
-)
+from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
+from leasecron.backends.sqlite_runs import LoadedRuns, finish_owned, unfinished_rows
 from leasecron.backends.sqlite_setup import Durability, Journal, Settings
 from leasecron.clock import Clock
 from leasecron.errors import ConfigurationError, shown
@@ -47,13 +43,14 @@ from leasecron.model import (
 
 _Item = TypeVar("_Item", Claim, LeaseRef, Ending)
 _Answer = TypeVar("_Answer")
-_Asked = tuple[Claim, int]
 
 _DECLARE = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES (?, ?, ?, ?)
+    INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES {rows}
     ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, last_seen = excluded.last_seen
 """
-_FIRST_SEEN = "SELECT first_seen FROM jobs WHERE name = ?"
+_FIRST_SEEN = f"""
+    SELECT {columns("name", "first_seen")} FROM jobs WHERE name IN (VALUES {{rows}})
+"""  # noqa: S608 - of constants only
 
 
 class SqliteBackend:
@@ -86,6 +83,7 @@ class SqliteBackend:
         self.settings = Settings(durability, journal, mode)
         self._store = StoreConnection(self.path, self.settings)
         self._warnings: tuple[str, ...] = ()
+        self._pass = Pass()
 
     @property
     def description(self) -> str:
@@ -132,19 +130,10 @@ class SqliteBackend:
             return []
         asked = _with_slots(claims)
         with self._store.call() as store:
-            seen, answers = store.read(lambda connection, now: _read(connection, now, asked))
-            # Claims of one job see each other in their order, as if they had come one by one.
-            jobs = {claim.job for claim, answer in zip(claims, answers, strict=True) if not answer}
-            if jobs:
-                left = [item for item in asked if item[0].job in jobs]
-                decided = iter(
-                    store.write(lambda connection, now: _decide(connection, now, left, seen))
-                )
-                answers = [
-                    next(decided) if claim.job in jobs else answer
-                    for claim, answer in zip(claims, answers, strict=True)
-                ]
-            return [answer for answer in answers if answer is not None]
+            seen = store.read(lambda connection, now: read_claims(connection, now, asked))
+            if seen.left:
+                store.write(lambda connection, now: decide_claims(connection, now, asked, seen))
+            return [answer for answer in seen.answers if answer is not None]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
         return self._write(leases, lambda c, now: _hold(c, now, leases, heartbeat))
@@ -172,9 +161,10 @@ class SqliteBackend:
         def work(connection: sqlite3.Connection, moment: Moment) -> list[datetime]:
             now = moment.wall
             rows = [(declared.job, declared.schedule, now, now) for declared in jobs]
-            connection.executemany(_DECLARE, rows)
-            found = [connection.execute(_FIRST_SEEN, row[:1]).fetchall() for row in rows]
-            return [from_ms(seen[0][0]) for seen in found]
+            execute_rows(connection, _DECLARE, rows)
+            seen = dict(execute_rows(connection, _FIRST_SEEN, [row[:1] for row in rows]))
+            instants = {at: from_ms(at) for at in seen.values()}  # one object for all that are new
+            return [instants[seen[declared.job]] for declared in jobs]
 
         return self._write(jobs, work)
 
@@ -192,17 +182,18 @@ class SqliteBackend:
             )
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
+        """Go on with the pass over all that is old; True until it has come to its end.
+
+        A pass that is shared, by schedulers of one process, may leave something to the next one.
+        """
+        if not retentions:
+            return False
         with self._store.call() as store:
-            seen = store.read(lambda connection, now: find_removals(connection, now, retentions))
-            if not seen.retentions:
-                return False
-
-            def work(connection: sqlite3.Connection, moment: Moment) -> bool:
-                found = find_removals(connection, moment, seen.retentions)
-                remove(connection, moment, found)
-                return found.more
-
-            return store.write(work) or seen.more
+            found = store.read(lambda c, now: find_removals(c, now, retentions, self._pass))
+            if found.runs or found.fences:
+                store.write(lambda c, now: remove(c, now, retentions, found))
+            self._pass = found.pass_ or Pass()
+            return found.pass_ is not None
 
     def _write(self, items: Sequence[object], work: Work[list[_Answer]]) -> list[_Answer]:
         if not items:
@@ -231,33 +222,6 @@ def _with_slots(items: Sequence[_Item]) -> list[tuple[_Item, int]]:
     for slot in slots:
         slots[slot] = to_ms(slot)
     return [(item, slots[item.slot]) for item in items]
-
-
-def _read(
-    connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]
-) -> tuple[LoadedRuns, list[ClaimAnswer | None]]:
-    table = _load(connection, moment, asked)
-    return table, [answer_unchanged(claim, slot, table, moment) for claim, slot in asked]
-
-
-def _decide(
-    connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked], seen: LoadedRuns
-) -> list[ClaimAnswer]:
-    if data_version(connection) == seen.version:
-        table = seen  # nobody has written since it was read
-        table.see(moment)
-    else:
-        table = _load(connection, moment, asked)
-    answers = [decide(claim, slot, table, moment) for claim, slot in asked]
-    table.flush()
-    return answers
-
-
-def _load(connection: sqlite3.Connection, moment: Moment, asked: Sequence[_Asked]) -> LoadedRuns:
-    table = LoadedRuns(connection, moment)
-    table.load([(claim.job, slot) for claim, slot in asked])
-    table.load_jobs(dict.fromkeys(claim.job for claim, _slot in asked))
-    return table
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

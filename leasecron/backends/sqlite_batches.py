@@ -21,9 +21,9 @@ _LARGEST = 512
 def execute_rows(
     connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[Any]]
 ) -> list[Any]:
-    """Execute ``statement``, whose ``{rows}`` become the given ones, and return what it finds.
+    """Execute ``statement``, whose ``{rows}`` become the given ones, and return the rows it finds.
 
-    A statement that finds anything answers one JSON array of it, in one step too.
+    A statement that finds anything selects :func:`columns`.
     """
     found: list[Any] = []
     start = 0
@@ -33,9 +33,19 @@ def execute_rows(
         text = with_rows(statement, size, len(rows[0]))
         values = [*chain.from_iterable(rows[start : start + size])]
         for answer in connection.execute(text, values).fetchall():
-            found += json.loads(answer[0])
+            found += in_rows(answer)
         start += size
     return found
+
+
+def columns(*expressions: str) -> str:
+    """Return what selects one JSON array for each column: one step, and quickly read."""
+    return f"json_array({', '.join(f'json_group_array({each})' for each in expressions)})"
+
+
+def in_rows(answer: Sequence[str]) -> list[Any]:
+    """Return as rows what was selected by :func:`columns`."""
+    return [*zip(*json.loads(answer[0]), strict=True)]
 
 
 @lru_cache(maxsize=256)

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from leasecron.backends.rows import valid_text
-from leasecron.backends.sqlite_batches import execute_rows
+from leasecron.backends.sqlite_batches import columns, execute_rows, in_rows
 from leasecron.model import LARGEST_INTEGER, RunResult, from_ms, to_ms
 
-_COLUMNS = "fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error"
+_NAMES = (
+    *("fence", "job", "slot", "attempt", "instance"),
+    *("trigger", "status", "started_at", "ended_at", "error"),
+)
+_COLUMNS = ", ".join(_NAMES)
 _INSERT = f"INSERT OR IGNORE INTO results({_COLUMNS}) VALUES {{rows}}"
 # The rule of holders.may_record, so that no row has to be loaded for it.
 _INSERT_OWNED = f"""
@@ -20,9 +24,14 @@ _INSERT_OWNED = f"""
     WHERE asked.column1 = runs.released_fence
     OR asked.column1 = runs.fence AND runs.state NOT IN ('abandoned', 'replaced')
 """
-_NEWEST = f"SELECT {_COLUMNS} FROM results WHERE fence < ? ORDER BY fence DESC LIMIT ?"
+_FOUND = columns(*_NAMES)
+_NEWEST = f"""
+    SELECT {_FOUND} FROM (SELECT * FROM results WHERE fence < ? ORDER BY fence DESC LIMIT ?)
+"""
 _NEWEST_OF_JOB = f"""
-    SELECT {_COLUMNS} FROM results WHERE job = ? AND fence < ? ORDER BY fence DESC LIMIT ?
+    SELECT {_FOUND} FROM (
+        SELECT * FROM results WHERE job = ? AND fence < ? ORDER BY fence DESC LIMIT ?
+    )
 """
 
 
@@ -45,7 +54,7 @@ def newest_results(
         rows = connection.execute(_NEWEST, (below, max(0, limit)))
     else:
         rows = connection.execute(_NEWEST_OF_JOB, (job, below, max(0, limit)))
-    return [_from_row(row) for row in rows.fetchall()]
+    return [_from_row(row) for row in in_rows(rows.fetchall()[0])]
 
 
 def _to_row(result: RunResult) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from operator import attrgetter
 
 from leasecron.backends.rows import ENDED, Moment, OpenRuns, RunRow
-from leasecron.backends.sqlite_batches import execute_rows
+from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_history import insert_results
 from leasecron.backends.sqlite_schema import OPEN
 from leasecron.model import Ending, RunResult, to_ms
@@ -16,27 +16,31 @@ from leasecron.model import Ending, RunResult, to_ms
 Key = tuple[str, int]
 
 _NAMES = [field.name for field in fields(RunRow)]
-_COLUMNS = ", ".join(f"runs.{name}" for name in _NAMES)
+_COLUMNS = columns(*(f"runs.{name}" for name in _NAMES))
 _ROWS = f"""
     WITH asked(job, slot) AS (VALUES {{rows}})
-    SELECT json_group_array(json_array({_COLUMNS})) FROM asked CROSS JOIN runs
+    SELECT {_COLUMNS} FROM asked CROSS JOIN runs
     ON runs.job = asked.job AND runs.slot = asked.slot
 """
-# Left to itself, SQLite may walk through all runs of the job by the primary key.
 _OPEN_ROWS = f"""
     WITH asked(job) AS (VALUES {{rows}})
-    SELECT json_group_array(json_array({_COLUMNS})) FROM asked CROSS JOIN runs INDEXED BY runs_open
+    SELECT {_COLUMNS} FROM asked CROSS JOIN runs INDEXED BY runs_open
     ON runs.job = asked.job AND {OPEN}
 """
-_PRUNED = """
-    WITH asked(job) AS (VALUES {rows})
-    SELECT json_group_array(json_array(jobs.name, jobs.pruned)) FROM asked CROSS JOIN jobs
-    ON jobs.name = asked.job WHERE jobs.pruned IS NOT NULL
+_MARKS = f"""
+    WITH asked(job, slot) AS (VALUES {{rows}})
+    SELECT {columns("jobs.name", "jobs.pruned", "jobs.newest")} FROM asked CROSS JOIN jobs
+    ON jobs.name = asked.job WHERE jobs.pruned >= asked.slot OR jobs.newest > asked.slot
 """
-_CLAIMED_BETWEEN = "SELECT 1 FROM runs WHERE job = ? AND slot > ? AND slot <= ? LIMIT 1"
+_CLAIMED_BETWEEN = "SELECT 1 FROM runs WHERE slot > ? AND slot <= ? AND job = ? LIMIT 1"
 _PUT = f"""
-    INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (job, slot)
+    INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (slot, job)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[2:])}
+"""
+_NOTE_NEWEST = """
+    INSERT INTO jobs(name, schedule, first_seen, last_seen, newest)
+    SELECT column1, '', column3, column3, column2 FROM (VALUES {rows}) WHERE true
+    ON CONFLICT (name) DO UPDATE SET newest = max(ifnull(newest, excluded.newest), excluded.newest)
 """
 _FINISH = """
     UPDATE runs SET state = asked.column4, lease_until = min(lease_until, asked.column5),
@@ -64,23 +68,26 @@ class LoadedRuns:
         self._of_job: dict[str, tuple[RunRow, ...]] = {}  # those that are open, or were changed
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
+        self._new: list[RunRow] = []
         self._results: list[RunResult] = []
         self._fence: int | None = None
         self.version: int | None = None
 
     def load(self, keys: Sequence[Key]) -> None:
         """Load the rows of these runs."""
-        for values in execute_rows(self._connection, _ROWS, keys):
-            row = RunRow(*values)
-            self._rows[row.job, row.slot] = row
+        self._rows.update(load_rows(self._connection, keys))
 
-    def load_jobs(self, jobs: Iterable[str]) -> None:
-        """Load what a claim must know of its job; after ``load``."""
-        asked = [(job,) for job in jobs]
+    def load_jobs(self, keys: Sequence[Key]) -> None:
+        """Load what the claims of these runs must know of their jobs; after ``load``."""
+        asked = [(job,) for job in dict.fromkeys(job for job, _slot in keys)]
         for values in execute_rows(self._connection, _OPEN_ROWS, asked):
             row = self._rows.setdefault((values[0], values[1]), RunRow(*values))
             self._of_job[row.job] = (*self._of_job.get(row.job, ()), row)
-        self._pruned.update(execute_rows(self._connection, _PRUNED, asked))
+        for job, pruned, newest in execute_rows(self._connection, _MARKS, keys):
+            self._newest[job] = newest
+            if pruned is not None:
+                self._pruned[job] = pruned
         self.version = data_version(self._connection)
 
     def see(self, moment: Moment) -> None:
@@ -103,7 +110,13 @@ class LoadedRuns:
     def claimed_between(self, job: str, after: int, until: int) -> bool:
         if any(after < row.slot <= until for row in self._of_job.get(job, ())):
             return True
-        return bool(self._connection.execute(_CLAIMED_BETWEEN, (job, after, until)).fetchall())
+        newest = self._newest.get(job)
+        if newest is None or newest <= after:
+            return False
+        if newest <= until:
+            return True
+        # The clock was set back since then: only now the runs are asked, by a range of slots.
+        return bool(self._connection.execute(_CLAIMED_BETWEEN, (after, until, job)).fetchall())
 
     def pruned(self, job: str) -> int | None:
         return self._pruned.get(job)
@@ -116,7 +129,10 @@ class LoadedRuns:
 
     def put(self, row: RunRow) -> None:
         job, key = row.job, (row.job, row.slot)
-        if self._rows.get(key) is not row or key not in self._changed:
+        stored = self._rows.get(key)
+        if stored is None:
+            self._new.append(row)
+        if stored is not row or key not in self._changed:
             self._of_job[job] = (*self._of_job.get(job, ()), row)
         self._rows[key] = self._changed[key] = row
         if job in self._open:
@@ -128,9 +144,22 @@ class LoadedRuns:
     def flush(self) -> None:
         """Write all that was put and recorded."""
         execute_rows(self._connection, _PUT, [*map(_in_order, self._changed.values())])
+        execute_rows(self._connection, _NOTE_NEWEST, newest_slots(self._new, self._moment))
         if self._fence is not None:
             self._connection.execute(_SET_NEXT_FENCE, (self._fence,))
         insert_results(self._connection, self._results)
+
+
+def load_rows(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, RunRow]:
+    """Return the rows of these runs, of those that have one."""
+    rows = [RunRow(*values) for values in execute_rows(connection, _ROWS, keys)]
+    return {(row.job, row.slot): row for row in rows}
+
+
+def newest_slots(rows: Iterable[RunRow], moment: Moment) -> list[tuple[str, int, int]]:
+    """Return the newest slot of each job that has a row among these, as ``jobs`` notes it."""
+    newest = {row.job: row.slot for row in sorted(rows, key=attrgetter("slot"))}
+    return [(job, slot, moment.wall) for job, slot in newest.items()]
 
 
 def finish_owned(connection: sqlite3.Connection, endings: Sequence[Ending], moment: Moment) -> bool:

@@ -6,7 +6,6 @@ They are copied for each step that changes them, and never put together from wha
 
 from __future__ import annotations
 
-from collections import defaultdict
 from copy import copy
 from dataclasses import fields
 from operator import attrgetter
@@ -67,7 +66,8 @@ class Mirror:
     def table(self) -> Table:
         """Return what the store knows, in the words of the model."""
         mine = self._tables
-        return self._translation.table(list(mine.runs[JOB].values()), mine._fence, mine.pruned(JOB))
+        rows = list(mine.runs.get(JOB, {}).values())
+        return self._translation.table(rows, mine._fence, mine.pruned(JOB))
 
     def has_recorded(self, answer: Outcome) -> bool:
         """Say whether the history grew by the attempts that were closed, and no others."""
@@ -79,21 +79,21 @@ class Mirror:
         return not self._recorded()
 
     def _recorded(self) -> tuple[Lost, ...]:
-        mine, before = self._tables.results[JOB], self._before.results[JOB]
+        mine, before = (each.results.get(JOB, {}) for each in (self._tables, self._before))
         return tuple(self._translation.lost(mine[fence]) for fence in mine if fence not in before)
 
 
 def _kept(tables: Tables) -> tuple[object, ...]:
-    return (tables.runs, tables._open, tables.jobs, tables._fence, tables.results)
+    return (tables.runs, tables._open, tables._pruned, tables._fence, tables.results)
 
 
 def _copied(tables: Tables) -> Tables:
     """Copy the tables, and the rows in them."""
     made = copy(tables)
-    rows = {slot: RunRow(*_values(row)) for slot, row in tables.runs[JOB].items()}
-    made.runs = defaultdict(dict, {JOB: rows})
-    made._open = defaultdict(dict, {JOB: {slot: rows[slot] for slot in tables._open[JOB]}})
+    rows = {slot: RunRow(*_values(row)) for slot, row in tables.runs.get(JOB, {}).items()}
+    made.runs = {JOB: rows} if rows else {}
+    made._open = {job: {slot: rows[slot] for slot in found} for job, found in tables._open.items()}
     made._seen = {}
-    made.results = defaultdict(dict, {JOB: dict(tables.results[JOB])})
-    made.jobs = {name: copy(job) for name, job in tables.jobs.items()}
+    made.results = {job: dict(found) for job, found in tables.results.items()}
+    made.first_seen, made._pruned = dict(tables.first_seen), dict(tables._pruned)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,13 @@ def written(file: Path) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
+def noted(file: Path) -> list[Any]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(
+            "SELECT name, schedule, newest FROM jobs ORDER BY name"
+        ).fetchall()
+
+
 def test_plain_sqlite3_writes_the_rows_that_the_backend_writes(tmp_path: Path) -> None:
     claims = fresh_claims(3, 0)
     sides: dict[str, Side] = {
@@ -37,6 +45,7 @@ def test_plain_sqlite3_writes_the_rows_that_the_backend_writes(tmp_path: Path) -
 
     plain, ours = written(tmp_path / "raw.db"), written(tmp_path / "direct.db")
     assert len(plain) == 3
+    assert noted(tmp_path / "raw.db") == noted(tmp_path / "direct.db")
     for row, own in zip(plain, ours, strict=True):
         assert {name for name in row if row[name] != own[name]} <= MOMENTS
         assert [type(value) for value in row.values()] == [type(value) for value in own.values()]

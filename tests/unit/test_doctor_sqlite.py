@@ -240,7 +240,7 @@ def test_live_leases_are_shown_with_age_and_time_left(path: Path, store: SqliteB
 
     leases = [check for check in contents if check.name == "lease"]
     assert by_name([*contents])["leases"].found == "2 live"
-    assert by_name([*contents])["rows"].found == "0 jobs, 2 runs, 0 results"
+    assert by_name([*contents])["rows"].found == "2 jobs, 2 runs, 0 results"
     assert [check.found.split(" at ")[0] for check in leases] == ["job", "other\x1b"]
     assert "attempt 1 by instance-a" in leases[0].found
     left = float(leases[0].reason.split()[-3])
@@ -286,4 +286,4 @@ def test_counting_many_rows_ends(
     monkeypatch.setattr(sqlite_contents, "_MOST", 2)
     store.claim([claim(ago, str(ago)) for ago in (3, 4, 5)])
 
-    assert by_name(looked(path))["rows"].found == "0 jobs, 2 or more runs, 0 results"
+    assert by_name(looked(path))["rows"].found == "1 jobs, 2 or more runs, 0 results"

@@ -163,7 +163,7 @@ TABLES = {
              "instance", "trigger", "claimed_at", "lease_until", "boot", "lease_mono"],
     "results": ["fence", "job", "slot", "attempt", "instance", "trigger", "status", "started_at",
                 "ended_at", "error"],
-    "jobs": ["name", "schedule", "first_seen", "last_seen", "pruned"],
+    "jobs": ["name", "schedule", "first_seen", "last_seen", "pruned", "newest"],
     "meta": ["key", "value"],
     "hosts": ["host", "boot", "seen"],
 }  # fmt: skip

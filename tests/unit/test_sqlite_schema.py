@@ -16,7 +16,8 @@ from contract.hand_clock import START, HandClock
 from leasecron.backends import sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_batches import with_rows
-from leasecron.backends.sqlite_runs import _OPEN_ROWS, _PRUNED, _ROWS
+from leasecron.backends.sqlite_claims import _STANDINGS
+from leasecron.backends.sqlite_runs import _FINISH, _MARKS, _OPEN_ROWS, _ROWS
 from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
 from leasecron.errors import BackendError
 
@@ -192,9 +193,11 @@ def test_a_current_store_is_opened_without_the_slow_imports(path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "columns", "plan"),
     [
+        (_STANDINGS, 4, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (slot=? AND job=?)"),
         (_OPEN_ROWS, 1, "SEARCH runs USING INDEX runs_open (job=?)"),
-        (_ROWS, 2, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (job=? AND slot=?)"),
-        (_PRUNED, 1, "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (name=?)"),
+        (_ROWS, 2, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (slot=? AND job=?)"),
+        (_MARKS, 2, "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (name=?)"),
+        (_FINISH, 5, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (slot=? AND job=?)"),
     ],
 )
 @pytest.mark.parametrize("rows", [1, 512])

@@ -1,0 +1,160 @@
+"""What losing costs in a SQLite store, and what it notes of the newest slots."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from contract.driver import JOB, LEASE, Driver, a_claim, at
+from contract.hand_clock import START, HandClock
+
+from leasecron.backends.rows import Moment
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite_claims import Asked, Reading, read_claims
+from leasecron.model import Claim, ClaimAnswer, Declaration
+
+MANY = 64
+"""Claims of one call, which one statement holds."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Driver]:
+    clock = HandClock()
+    backend = SqliteBackend(path, durability="normal")
+    backend.open(clock)
+    yield Driver(backend, clock)
+    backend.close()
+
+
+def statements(store: Driver, call: Callable[[], object]) -> list[str]:
+    assert isinstance(store.backend, SqliteBackend)
+    link = store.backend._store._link
+    assert link is not None
+    noted: list[str] = []
+    link.connection.set_trace_callback(noted.append)
+    call()
+    link.connection.set_trace_callback(None)
+    return noted
+
+
+def tables(noted: list[str]) -> list[str]:
+    """Return the tables of each statement that reads or writes any."""
+    found = (re.findall(r"\b(?:JOIN|INTO|UPDATE|FROM) (runs|jobs)\b", text) for text in noted)
+    return ["".join(names) for names in found if names]
+
+
+def claims_of_many(token: str, **fields: object) -> list[Claim]:
+    return [a_claim(0, f"{token}{n}", job=f"job-{n}", **fields) for n in range(MANY)]
+
+
+def newest(path: Path) -> dict[str, int | None]:
+    """Return the newest slots that the store notes, in seconds after the start."""
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT name, newest FROM jobs").fetchall()
+    return {name: None if slot is None else round(slot / 1000 - START) for name, slot in found}
+
+
+@pytest.mark.parametrize("state", ["running", "done"])
+def test_claims_that_are_lost_cost_one_look_at_the_runs(store: Driver, state: str) -> None:
+    store.backend.claim(claims_of_many("a"))
+    if state == "done":
+        for n in range(MANY):
+            store.finish(0, f"a{n}", job=f"job-{n}")
+    answers: list[ClaimAnswer] = []
+    claims = claims_of_many("b")
+
+    noted = statements(store, lambda: answers.extend(store.backend.claim(claims)))
+
+    assert {answer.outcome for answer in answers} == {state}
+    assert tables(noted) == ["runs"]
+    assert [text for text in noted if text.startswith("BEGIN")] == ["BEGIN"]
+
+
+def test_only_what_must_be_looked_at_more_closely_is_loaded(store: Driver) -> None:
+    store.win(0, "a", job="over")
+    store.win(10, "a", job="over", overlap="allow")
+    store.clock.advance(LEASE)
+    store.win(20, "a", job="over", overlap="allow")
+    store.backend.claim(claims_of_many("a"))
+    claims = [*claims_of_many("b"), a_claim(30, "b", job="over")]
+    answers: list[ClaimAnswer] = []
+
+    noted = statements(store, lambda: answers.extend(store.backend.claim(claims)))
+
+    assert answers[-1] == ClaimAnswer("overlap", holder="instance-a", other=at(20))
+    assert tables(noted) == ["runs", "runs", "runs", "jobs"]  # by 64 and 1 claims, and the job's
+    assert "job-1" not in " ".join(noted[-4:])
+
+
+def test_what_a_read_has_answered_is_not_asked_under_the_write_lock(store: Driver) -> None:
+    store.backend.claim(claims_of_many("a"))
+    free = a_claim(0, "b", job="free")
+
+    noted = statements(store, lambda: store.backend.claim([*claims_of_many("b"), free]))
+
+    writing = noted[noted.index("BEGIN IMMEDIATE") :]
+    assert "job-1" not in " ".join(writing)
+    assert "free" in " ".join(writing)
+
+
+def test_claims_are_decided_by_what_another_wrote_after_the_read(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.win(0, "a", job="over")
+    store.clock.advance(LEASE)
+    other = Driver(SqliteBackend(path), store.clock)
+    other.backend.open(store.clock)
+
+    def read_first(
+        connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked]
+    ) -> Reading:
+        found = read_claims(connection, moment, asked)
+        monkeypatch.undo()
+        other.take_over(0, "b", job="over")
+        other.win(0, "b", job="free")
+        return found
+
+    monkeypatch.setattr("leasecron.backends.sqlite.read_claims", read_first)
+    answers = store.backend.claim([a_claim(0, "c", job=job) for job in ("over", "free")])
+
+    assert [answer.holder for answer in answers] == ["instance-b", "instance-b"]
+    assert [answer.outcome for answer in answers] == ["running", "running"]
+    other.backend.close()
+
+
+def test_the_newest_slot_of_a_job_is_noted(store: Driver, path: Path) -> None:
+    store.backend.declare([Declaration(JOB, "daily"), Declaration("idle", "daily")])
+    claims = [a_claim(slot, f"t{slot}", overlap="allow", max_late=1e9) for slot in (10, 30, 20)]
+    store.backend.claim([*claims, a_claim(5, "a", job="undeclared")])
+    assert newest(path) == {JOB: 30, "idle": None, "undeclared": 5}
+
+    store.win(0, "b", overlap="allow", max_late=1e9)
+    assert newest(path)[JOB] == 30
+    store.win(40, "b", overlap="allow")
+    assert newest(path)[JOB] == 40
+
+
+def test_what_is_no_new_run_leaves_the_newest_slot_alone(store: Driver) -> None:
+    store.win(0, "a")
+    store.release(0, "a")
+
+    noted = statements(store, lambda: store.take_over(0, "b"))
+
+    assert "INSERT INTO jobs" not in " ".join(noted)
+    assert store.heartbeat(0, "b") == "ok"
+
+
+def test_an_undeclared_job_is_seen_first_when_it_was_claimed(store: Driver) -> None:
+    store.win(0, "a")
+    store.clock.advance(60)
+
+    assert store.backend.declare([Declaration(JOB, "daily")]) == [at(0)]

@@ -1,0 +1,255 @@
+"""A store of schema version 1, whose runs were keyed by job and slot, is brought up to date."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract.driver import LEASE, Driver
+from contract.hand_clock import START, HandClock
+from support.requirements import require
+
+from leasecron.backends import sqlite_schema
+from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite_schema import CHANGES, migrate
+from leasecron.errors import BackendMismatch
+from leasecron.model import Retention
+
+BEGAN = round(START * 1000)
+TABLES = ("runs", "results", "jobs", "meta", "hosts")
+_NEWEST = """
+    SELECT name, newest FROM jobs
+    WHERE newest IS NOT (SELECT max(slot) FROM runs WHERE job = name)
+"""
+
+Contents = dict[str, list[tuple[Any, ...]]]
+Row = tuple[Any, ...]
+
+
+def a_run(job: str, slot: int, state: str, token: str, **values: Any) -> Row:
+    """Return a row whose slot is in seconds after the start, with a lease of LEASE seconds."""
+    lease = values.get("lease", LEASE) * 1000
+    clock = HandClock()
+    return (
+        *(job, BEGAN + slot * 1000, state, token, values.get("attempt", 1), values.get("lost", 0)),
+        *(BEGAN + 100 + slot, values.get("released_fence"), f"instance-{token}", "scheduled"),
+        *(BEGAN + slot * 1000, BEGAN + slot * 1000 + lease),
+        *(values.get("boot", clock.boot_id()), round(clock.monotonic() * 1000) + lease),
+    )
+
+
+RUNS = [
+    a_run("busy", 0, "success", "a", boot=""),
+    a_run("busy", -60, "abandoned", "b", attempt=3, lost=3, boot=""),
+    a_run("busy", -30, "replaced", "c", lost=1, boot=""),
+    a_run("zombie", 0, "failed", "d"),
+    a_run("zombie", -90, "success", "e", boot=""),
+    a_run("crashed", 0, "claimed", "f", lease=-5),
+    a_run("released", 0, "released", "g", released_fence=BEGAN + 90, boot=""),
+    a_run("undeclared", 0, "claimed", "h"),
+    a_run("elsewhere", 0, "claimed", "i", boot=None),
+]
+RESULTS = [
+    (BEGAN + 1, "busy", BEGAN, 1, "instance-a", "scheduled", "success", BEGAN, BEGAN + 9, None),
+    (BEGAN + 2, "busy", BEGAN, 1, "instance-b", "takeover", "lost", BEGAN, BEGAN + 9, "é\n"),
+]
+JOBS = [
+    ("busy", "every 30s", 1, 2, BEGAN - 90_000),
+    *((name, "", 3, 4, None) for name in ("zombie", "crashed", "released", "elsewhere", "idle")),
+]
+
+
+@pytest.fixture(params=["wal", "delete"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / "store.db"
+    make_version_1(path, request.param)
+    return path
+
+
+def make_version_1(path: Path, journal: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+        migrate(connection, 1, CHANGES[:1])
+        put(connection, "runs", RUNS)
+        put(connection, "results", RESULTS)
+        put(connection, "jobs", JOBS)
+        put(connection, "hosts", [("far", "boot", 5)])
+        connection.execute("UPDATE meta SET value = ?", (BEGAN + 1000,))
+
+
+def put(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    values = ", ".join("?" * len(rows[0]))
+    connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
+
+
+def contents(path: Path) -> Contents:
+    with closing(sqlite3.connect(path)) as connection:
+        return {
+            table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
+            for table in TABLES
+        }
+
+
+def version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def is_sound(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as connection:
+        return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+
+
+def open_once(path: Path) -> None:
+    backend = SqliteBackend(path)
+    backend.open()
+    backend.close()
+
+
+@pytest.fixture
+def opened(path: Path) -> Iterator[Driver]:
+    clock = HandClock()
+    backend = SqliteBackend(path)
+    backend.open(clock)
+    yield Driver(backend, clock)
+    backend.close()
+
+
+def check_complete(path: Path, before: Contents) -> None:
+    """Say that the store is of the present version and has all that it had."""
+    after = contents(path)
+    assert version(path) == len(CHANGES)
+    for table in ("runs", "results", "meta", "hosts"):
+        assert after[table] == before[table], table
+    old = {row[0]: row for row in before["jobs"]}
+    assert {row[0] for row in after["jobs"]} == {*old, "undeclared"}
+    assert all(row[:5] == old[row[0]] for row in after["jobs"] if row[0] in old)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(_NEWEST).fetchall() == []
+    assert is_sound(path)
+
+
+def test_nothing_is_lost_and_the_newest_slots_are_noted(path: Path) -> None:
+    before = contents(path)
+
+    open_once(path)
+
+    check_complete(path, before)
+
+
+def test_runs_go_on_as_they_were(opened: Driver) -> None:
+    assert opened.heartbeat(0, "h", job="undeclared") == "ok"
+    assert opened.claim(0, "x", job="undeclared").outcome == "running"
+    assert opened.claim(0, "x", job="zombie").outcome == "done"
+    assert opened.claim(10, "x", job="zombie").outcome == "overlap"
+    assert opened.claim(0, "x", job="elsewhere").outcome == "running"
+    assert [opened.take_over(slot, "x", job="busy").holder for slot in (0, -60, -30)] == [
+        *("instance-a", "instance-b", "instance-c")
+    ]
+    crashed, released = (opened.take_over(0, "x", job=job) for job in ("crashed", "released"))
+    assert [(lost.fence, lost.status) for lost in crashed.closed] == [(BEGAN + 100, "lost")]
+    assert (released.outcome, released.attempt, released.closed) == ("won", 2, ())
+    assert (crashed.fence, released.fence) == (BEGAN + 1000, BEGAN + 1001)
+
+
+def test_marks_hold_as_they_did(opened: Driver) -> None:
+    assert opened.claim(-90, "x", job="busy").outcome == "done"  # pruned
+    assert opened.claim(-89, "x", job="busy").outcome == "won"
+
+    opened.clock.advance(1e6)
+    opened.backend.prune([Retention(job, 0.0, 1000, 1e9) for job in ("busy", "zombie")])
+    assert opened.claim(0, "x", job="busy", max_late=1e9).holder == "instance-a"
+    assert opened.claim(0, "x", job="zombie", max_late=1e9).holder == "instance-d"
+    assert opened.claim(-90, "x", job="zombie", max_late=1e9).holder is None
+
+
+def test_an_earlier_program_refuses_the_new_version(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_once(path)
+    before = contents(path)
+    monkeypatch.setattr(sqlite_schema, "CHANGES", CHANGES[:1])
+
+    with pytest.raises(BackendMismatch, match=r"newer leasecron \(schema 2, this one knows 1\)"):
+        open_once(path)
+
+    assert contents(path) == before
+
+
+class PowerCut(Exception):
+    """Ends a migration where a crash would."""
+
+
+class Failing:
+    """A connection whose n-th statement, counted from 0, does not come about."""
+
+    def __init__(self, connection: sqlite3.Connection, left: int) -> None:
+        self._connection = connection
+        self._left = left
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        if not self._left:
+            raise PowerCut
+        self._left -= 1
+        return self._connection.execute(*given)
+
+
+def test_a_crash_at_any_statement_leaves_version_1(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(path)
+    for number in range(100):
+
+        def cut(connection: sqlite3.Connection, now: int, left: int = number) -> None:
+            CHANGES[1](Failing(connection, left), now)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as cutting:
+            cutting.setattr(sqlite_schema, "CHANGES", (CHANGES[0], cut))
+            try:
+                open_once(path)
+            except PowerCut:
+                pass
+            else:
+                break
+        assert version(path) == 1
+        assert contents(path) == before
+    assert number > 5
+    check_complete(path, before)
+
+
+def test_a_process_that_is_killed_at_the_end_of_it_leaves_version_1(path: Path) -> None:
+    require(hasattr(os, "fork"), "needs processes that can be forked")
+    before = contents(path)
+    child = os.fork()
+    if not child:
+        try:
+            migrate_and_die(path)
+        finally:
+            os._exit(1)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+    assert version(path) == 1
+    assert is_sound(path)
+    assert contents(path) == before
+    open_once(path)
+    check_complete(path, before)
+
+
+def migrate_and_die(path: Path) -> None:
+    """Migrate and die before the commit, when pages have been written already."""
+
+    def killed(connection: sqlite3.Connection, now: int) -> None:
+        connection.execute("PRAGMA cache_size = 1")
+        CHANGES[1](connection, now)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, 1, (CHANGES[0], killed))
