@@ -2,10 +2,13 @@
 
 A check asks the store for the next attempt of the run, which it gives only if the lease is over. It
 comes at a random moment between one and two heartbeats, so that backups do not all ask at once.
+All runs of one heartbeat are checked together: an instance that watches a thousand of them asks its
+store as often as one that watches a single run.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 
@@ -20,14 +23,29 @@ from leasecron.timers import JobTimers
 
 
 class Watch:
-    """One watched run."""
+    """One watched run. ``since`` is when it was last checked, or else when the watch began."""
 
-    __slots__ = ("job", "slot", "timer")
+    __slots__ = ("asked", "heartbeat", "job", "key", "since", "slot")
 
-    def __init__(self, job: DeclaredJob, slot: datetime) -> None:
+    def __init__(self, job: DeclaredJob, slot: datetime, since: float) -> None:
         self.job = job
         self.slot = slot
+        self.since = since
+        self.key: Key = (job.name, slot)
+        self.heartbeat = job.options.heartbeat
+        self.asked = False  # the answer to a check has yet to come
+
+
+class Check:
+    """The next check of all watches that have the same heartbeat."""
+
+    __slots__ = ("due", "not_before", "timer", "waiting")
+
+    def __init__(self, not_before: float) -> None:
+        self.not_before = not_before
+        self.due = 0.0
         self.timer: Timer | None = None
+        self.waiting: dict[Watch, None] = {}
 
 
 class Backups:
@@ -36,6 +54,10 @@ class Backups:
     ``take_over`` claims the next attempt of a run, and says False where that cannot be done now.
     Its answer comes back through one of ``watch``, ``not_started`` and ``drop``. ``failed`` is told
     of a check that the store could not answer.
+
+    A check is one call for all runs that may be taken over, and one for those of which only the
+    lease is looked at. Where there is no room to claim that many runs at once, the others follow as
+    the answers make room.
     """
 
     def __init__(
@@ -52,13 +74,18 @@ class Backups:
         self._take_over = take_over
         self._failed = failed
         self._watches: dict[Key, Watch] = {}
+        self._checks: dict[float, Check] = {}  # by their heartbeat
+        # Could not be asked about at their check; ordered, as those that wait in a Room.
+        self._refused: OrderedDict[Watch, None] = OrderedDict()
         self._overlapped: dict[str, datetime] = {}
 
     def watch(self, job: DeclaredJob, slot: datetime) -> None:
-        """Check the run at the next moment, and from then on."""
-        watch = self._watches.setdefault((job.name, slot), Watch(job, slot))
-        if watch.timer is None:
-            self._check_later(watch)
+        """Check the run one to two heartbeats after its last check, and from then on."""
+        watch = self._watches.get((job.name, slot))
+        if watch is None:
+            watch = Watch(job, slot, self._clock.monotonic())
+            self._watches[watch.key] = watch
+        self._go_on(watch)
 
     def saw_overlap(self, job: DeclaredJob, slot: datetime) -> None:
         """Note that ``slot`` was skipped for an older run: it replaces nothing."""
@@ -73,13 +100,18 @@ class Backups:
         if late or self._newest_due(watch) > watch.slot:
             self.drop(key)
         else:
-            self._check_later(watch)
+            self._go_on(watch)
 
     def drop(self, key: Key) -> None:
         """Stop watching the run."""
         watch = self._watches.pop(key, None)
-        if watch is not None and watch.timer is not None:
-            self._timers.cancel(watch.timer)
+        if watch is None:
+            return
+        self._refused.pop(watch, None)
+        check = self._checks.get(watch.heartbeat)
+        if check is not None:
+            check.waiting.pop(watch, None)
+        self._answered(watch)
 
     def forget(self, job: DeclaredJob | None = None) -> None:
         """Stop watching the runs of ``job``, or of all jobs."""
@@ -91,36 +123,86 @@ class Backups:
             if job is None or watch.job is job:
                 self.drop(key)
 
-    def _check_later(self, watch: Watch) -> None:
-        heartbeat = watch.job.options.heartbeat
-        delay = heartbeat * (1.0 + self._clock.random.random())
-        watch.timer = self._timers.after(delay, self._check, watch)
+    # When
 
-    def _check(self, watch: Watch) -> None:
-        watch.timer = None
+    def _go_on(self, watch: Watch) -> None:
+        self._answered(watch)
+        # A store that takes longer than a heartbeat to answer is not asked again at once.
+        watch.since = max(watch.since, self._clock.monotonic() - watch.heartbeat)
+        self._wait(watch, watch.since)
+
+    def _answered(self, watch: Watch) -> None:
+        if watch.asked:
+            watch.asked = False
+            if self._refused:
+                self._timers.post(self._ask_refused)  # by when the answer has made room
+
+    def _wait(self, watch: Watch, checked: float) -> None:
+        """Have the watch go with the next check, whose last one was at ``checked`` or before."""
+        heartbeat = watch.heartbeat
+        check = self._checks.get(heartbeat)
+        if check is None:
+            check = self._checks[heartbeat] = Check(checked + heartbeat)
+        check.waiting[watch] = None
+        latest = watch.since + 2 * heartbeat
+        if check.timer is not None:
+            if check.due <= latest:
+                return
+            self._timers.cancel(check.timer)
+        earliest = min(latest, max(watch.since + heartbeat, check.not_before))
+        check.due = earliest + (latest - earliest) * self._clock.random.random()
+        check.timer = self._timers.at(check.due, self._check, heartbeat)
+
+    def _check(self, heartbeat: float) -> None:
+        """Check all that have waited for a heartbeat; the rest goes with the next check."""
+        now = self._clock.monotonic()
+        for watch in self._checks.pop(heartbeat).waiting:
+            if watch.asked:
+                continue
+            if watch.since + heartbeat <= now:
+                # In a step of its own: an error in one shall not be one in all.
+                self._timers.post(self._ask, watch)
+            else:
+                self._wait(watch, now)
+
+    # What
+
+    def _ask(self, watch: Watch) -> None:
+        if watch.asked or self._watches.get(watch.key) is not watch:
+            return
+        self._refused.pop(watch, None)
+        watch.since = self._clock.monotonic()
         newest = self._newest_due(watch)
         if newest > watch.slot and newest > self._overlapped.get(watch.job.name, watch.slot):
             # A newer slot is due that will replace this run once its lease is over: look at the
             # lease, but take nothing over.
-            self._store.submit(
-                "unfinished",
-                watch.job.name,
-                lambda states, _: self._timers.post(self._looked, watch, states),
-            )
-        elif not self._take_over(watch.job, watch.slot):
-            self._check_later(watch)
+            self._store.submit("unfinished", watch.job.name, self._timers.post, self._looked, watch)
+            watch.asked = True
+        elif self._take_over(watch.job, watch.slot):
+            watch.asked = True
+        else:
+            self._refused[watch] = None
+            self._wait(watch, watch.since)
 
-    def _looked(self, watch: Watch, states: list[LeaseState] | BaseException) -> None:
-        key = (watch.job.name, watch.slot)
-        if self._watches.get(key) is not watch:
+    def _ask_refused(self) -> None:
+        while self._refused:
+            watch = next(iter(self._refused))
+            self._ask(watch)
+            if watch in self._refused:
+                break
+
+    def _looked(
+        self, watch: Watch, states: list[LeaseState] | BaseException, _asked_at: float
+    ) -> None:
+        if self._watches.get(watch.key) is not watch:
             return
         if isinstance(states, BaseException):
             self._failed(watch.job, watch.slot, states)
-            self._check_later(watch)
+            self._go_on(watch)
         elif any(state.slot == watch.slot and state.alive for state in states):
-            self._check_later(watch)
+            self._go_on(watch)
         else:
-            self.drop(key)
+            self.drop(watch.key)
 
     def _newest_due(self, watch: Watch) -> datetime:
         try:

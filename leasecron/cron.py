@@ -141,6 +141,43 @@ class _RealTime:
         return None
 
 
+class _Known:
+    """The last answers of a schedule, which hundreds of jobs may share: only the first one asks.
+
+    Between an instant and the first slot after it there is no other. Several threads may ask: what
+    is known never becomes untrue, and each note replaces a whole.
+    """
+
+    __slots__ = ("_gaps", "_latest")
+
+    def __init__(self) -> None:
+        self._gaps: tuple[tuple[datetime, datetime], ...] = ()
+        self._latest: tuple[datetime, datetime] | None = None
+
+    def next_after(self, t: datetime) -> datetime | None:
+        """Return the first slot after ``t``, None where that is not known."""
+        for since, slot in self._gaps:
+            if since <= t < slot:
+                return slot
+        return None
+
+    def latest_at(self, t: datetime) -> datetime | None:
+        """Return the last slot at or before ``t``, None where that is not known."""
+        if self._latest is None:
+            return None
+        slot, asked = self._latest
+        known = t <= asked or any(since <= asked and t < until for since, until in self._gaps)
+        return slot if known and slot <= t else None
+
+    def note_next(self, t: datetime, slot: datetime) -> None:
+        """Note the first slot after ``t``; two are kept, since arming asks for two in a row."""
+        self._gaps = (*self._gaps[-1:], (t, slot))
+
+    def note_latest(self, t: datetime, slot: datetime) -> None:
+        """Note the last slot at or before ``t``."""
+        self._latest = (slot, t)
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Cron:
     """The minutes (or seconds) that a cron expression names, in the wall clock of a zone.
@@ -172,6 +209,7 @@ class Cron:
     expression: str
     tz: str
     _rule: _FixedTime | _RealTime = field(compare=False)
+    _known: _Known = field(compare=False)
 
     def __init__(self, expression: str, tz: str | tzinfo = "UTC") -> None:
         # str.split would take blanks of other scripts too, so the check comes first.
@@ -184,20 +222,29 @@ class Cron:
         object.__setattr__(self, "expression", written)
         object.__setattr__(self, "tz", name)
         object.__setattr__(self, "_rule", rule(pattern, WallClock(zone)))
+        object.__setattr__(self, "_known", _Known())
 
     def next_after(self, t: datetime, /) -> datetime | None:
         """Return the first slot after ``t``, None when there is none."""
         try:
-            return self._rule.next_after(to_utc(t))
+            asked = to_utc(t)
+            slot = self._known.next_after(asked)
+            if slot is None and (slot := self._rule.next_after(asked)) is not None:
+                self._known.note_next(asked, slot)
         except OverflowError:  # beyond the years 1 to 9999
             return None
+        return slot
 
     def latest_at(self, t: datetime, /) -> datetime | None:
         """Return the last slot at or before ``t``, None when there is none."""
         try:
-            return self._rule.latest_at(to_utc(t))
+            asked = to_utc(t)
+            slot = self._known.latest_at(asked)
+            if slot is None and (slot := self._rule.latest_at(asked)) is not None:
+                self._known.note_latest(asked, slot)
         except OverflowError:
             return None
+        return slot
 
     def __repr__(self) -> str:
         return f"Cron({self.expression!r}, tz={self.tz!r})"

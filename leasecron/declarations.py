@@ -19,7 +19,7 @@ from leasecron.lifecycle import Lifecycle
 from leasecron.logger import logger
 from leasecron.model import from_seconds
 from leasecron.options import JobOptionArgs, JobOptions
-from leasecron.schedules import Every, Schedule, ask_next
+from leasecron.schedules import Every, Schedule, ask_next, shared
 from leasecron.zones import find_zone
 
 H = TypeVar("H", bound=Callable[..., object])
@@ -62,7 +62,7 @@ class JobMethods(ABC):
         """
         check_name(name)
         try:
-            schedule = Every(interval)
+            schedule = shared(Every(interval))
         except ConfigurationError as error:
             raise ConfigurationError(f"job {shown(name)}: {error}") from error
         return self._declare(name, schedule, handler, options)
@@ -105,7 +105,7 @@ class JobMethods(ABC):
         """
         check_name(name)
         try:
-            schedule = Cron(expression, self._tz if tz is None else tz)
+            schedule = shared(Cron(expression, self._tz if tz is None else tz))
         except ConfigurationError as error:
             raise ConfigurationError(f"job {shown(name)}: {error}") from error
         return self._declare(name, schedule, handler, options)

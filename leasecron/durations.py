@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
+from functools import lru_cache
 from typing import TypeAlias
 
 import durationpy
@@ -52,6 +53,7 @@ def seconds(
     return round(float(amount), 6)
 
 
+@lru_cache(maxsize=256)
 def text(value: float) -> str:
     """Return seconds as text such as ``'1h30m'``, rounded to the millisecond."""
     left = round(value * 1000)

@@ -111,6 +111,10 @@ class Executor:
         exception: BaseException | None = None
         text: str | None = None
         try:
+            if run.lease is not None and not run.lease.trusted(self._clock.monotonic()):
+                # The worker was long in coming, and so may be whoever tells of it.
+                run.signal.set("lease-lost")
+                run.signal.raise_if_set()
             contextvars.Context().run(run.job.call, run.context())
         except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
             exception = error

@@ -34,6 +34,7 @@ class DeclaredJob:
     """One declaration of a job. A job that is removed and added again is another one.
 
     ``removed`` is set when it is removed: nothing new is started for it from then on.
+    ``first_seen`` is what the store said last about when it was declared first.
     """
 
     name: str
@@ -42,6 +43,7 @@ class DeclaredJob:
     handler: Handler
     takes_context: bool
     removed: bool = False
+    first_seen: datetime | None = None
 
     def call(self, context: object) -> None:
         """Call the handler, with ``context`` if it takes one; lets all that it raises through.

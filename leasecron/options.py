@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from leasecron.durations import Duration
@@ -191,4 +192,11 @@ def lay_over(
     check_heartbeat({"lease": DEFAULTS["lease"], **values}, where)
     check_jitter({"max_late": DEFAULTS["max_late"], **values}, where)
     check_interval(values, where, schedule)
-    return _filled(values)
+    # With the type: 60 records and 60.0 seconds are equal numbers and different options.
+    return _shared(tuple((name, value, type(value)) for name, value in sorted(values.items())))
+
+
+@lru_cache(maxsize=256)
+def _shared(given: tuple[tuple[str, Any, type], ...]) -> JobOptions:
+    """Return the options; jobs with equal ones have one object, which is larger than a job."""
+    return _filled({name: value for name, value, _type in given})

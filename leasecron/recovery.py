@@ -41,7 +41,6 @@ class Recovery:
         self._bus = bus
         self._runner = runner
         self._leases = runner if isinstance(runner, LeaseRunner) else None
-        self._first_seen: dict[DeclaredJob, datetime] = {}
         self._asked: set[DeclaredJob] = set()
         self._later: dict[DeclaredJob, Timer] = {}
 
@@ -56,7 +55,7 @@ class Recovery:
         options = job.options
         if slot is None or now - slot >= timedelta(seconds=options.catch_up):
             return
-        if options.catch_up_since_first_seen and slot < self._first_seen.get(job, now):
+        if options.catch_up_since_first_seen and slot < (job.first_seen or now):
             return
         following = ask_next(job.schedule, slot)
         gap = (following - slot).total_seconds() if following is not None else None
@@ -74,8 +73,7 @@ class Recovery:
 
     def forget(self, job: DeclaredJob) -> None:
         """Forget what is known of a removed job."""
-        self._asked.discard(job)
-        self._first_seen.pop(job, None)
+        self._ask_no_more(job)
         later = self._later.pop(job, None)
         if later is not None:
             self._timers.cancel(later)
@@ -90,30 +88,28 @@ class Recovery:
             raise
 
     def _ask(self, job: DeclaredJob) -> None:
-        self._store.submit(
-            "declare",
-            Declaration(job.name, describe(job)),
-            lambda answer, _: self._timers.post(self._step, job, self._declared, job, answer),
-        )
+        declaration = Declaration(job.name, describe(job))
+        post, step = self._timers.post, self._step
+        self._store.submit("declare", declaration, post, step, job, self._declared, job)
         if self._leases is not None:
-            self._store.submit(
-                "unfinished",
-                job.name,
-                lambda answer, _: self._timers.post(self._step, job, self._recovered, job, answer),
-            )
+            self._store.submit("unfinished", job.name, post, step, job, self._recovered, job)
 
-    def _declared(self, job: DeclaredJob, first_seen: datetime | BaseException) -> None:
+    def _declared(
+        self, job: DeclaredJob, first_seen: datetime | BaseException, asked_at: float
+    ) -> None:
         if job.removed:
             return
         if isinstance(first_seen, BaseException):
             # Without the answer the job counts as new, and nothing is caught up for it.
             self._bus.error("declare", first_seen, job.name)
         else:
-            self._first_seen[job] = first_seen
+            job.first_seen = first_seen
         if self._leases is None:
-            self._recovered(job, [])
+            self._recovered(job, [], asked_at)
 
-    def _recovered(self, job: DeclaredJob, states: list[LeaseState] | BaseException) -> None:
+    def _recovered(
+        self, job: DeclaredJob, states: list[LeaseState] | BaseException, _asked_at: float
+    ) -> None:
         if job.removed or job not in self._asked:
             return
         if isinstance(states, BaseException):
@@ -136,7 +132,12 @@ class Recovery:
                     self._leases.take_over(job, state.slot)
         if self._timers.next_slot(job) is None:
             self._timers.arm(job, now)
+        self._ask_no_more(job)
+
+    def _ask_no_more(self, job: DeclaredJob) -> None:
         self._asked.discard(job)
+        if not self._asked:
+            self._asked = set()  # one that was emptied keeps what it took when it was full
 
     def _ask_later(self, job: DeclaredJob) -> None:
         if job not in self._later:  # two answers of one question may both have failed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Set
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -51,7 +52,7 @@ class Room:
     def __init__(
         self,
         places: int,
-        claiming: Set[Key],
+        claiming: AbstractSet[Key],
         clock: Clock,
         timers: JobTimers,
         enter: Callable[[Request], object],

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from functools import lru_cache
+from typing import Protocol, TypeVar
 
 from leasecron.cron import Cron
 from leasecron.durations import Duration, seconds, text
 from leasecron.errors import ConfigurationError, shown
 from leasecron.zones import naive, to_utc
 
-__all__ = ["Cron", "Every", "Schedule", "ask_latest", "ask_next", "check_schedule"]
+__all__ = ["Cron", "Every", "Schedule", "ask_latest", "ask_next", "check_schedule", "shared"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -84,6 +85,13 @@ class Every:
 
 
 _OWN = frozenset({Cron, Every})
+_Own = TypeVar("_Own", Cron, Every)
+
+
+@lru_cache(maxsize=1024)
+def shared(schedule: _Own) -> _Own:
+    """Return the first schedule that was equal, so that all jobs that have it have one object."""
+    return schedule
 
 
 def check_schedule(schedule: object, what: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,19 +27,28 @@ JUMP = 0.1
 ASK_AGAIN = 60.0
 """A schedule that failed is asked again after this many seconds."""
 
-_DUE_AT_ONCE = 256  # deadlines served before what others handed over is looked at again
+_AT_ONCE = 256  # deadlines, or what others handed over, served before the other is looked at
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ArmedSlot:
-    """The slot that a job waits for, and the one after it where that is known already."""
+class ArmedSlot(Timer):
+    """The timer of the slot that a job waits for; it knows the one after it, where there is one.
 
-    __slots__ = ("following", "slot", "timer")
+    One object of both, since every job has it.
+    """
 
-    def __init__(self, slot: datetime, following: datetime | None, timer: Timer) -> None:
+    __slots__ = ("following", "slot")
+
+    def __init__(
+        self,
+        fire: Callable[[DeclaredJob, datetime], None],
+        job: DeclaredJob,
+        slot: datetime,
+        following: datetime | None,
+    ) -> None:
+        super().__init__(fire, (job, slot))
         self.slot = slot
         self.following = following
-        self.timer = timer
 
 
 class JobTimers:
@@ -56,6 +66,7 @@ class JobTimers:
         self._on_schedule_error = on_schedule_error
         self._on_jump = on_jump
         self._waker = clock.waker()
+        self._received: deque[Any] = deque()
         self._slots = Deadlines()
         self._delays = Deadlines()
         self._armed: dict[DeclaredJob, ArmedSlot] = {}
@@ -128,7 +139,7 @@ class JobTimers:
         self._ask_no_more(job)
         armed = self._armed.pop(job, None)
         if armed is not None:
-            self._slots.cancel(armed.timer)
+            self._slots.cancel(armed)
 
     def stop_arming(self) -> None:
         """Wait for no slot any more, whoever asks for it."""
@@ -163,12 +174,12 @@ class JobTimers:
     def _arm_at(self, job: DeclaredJob, slot: datetime, following: datetime | None) -> None:
         before = self._armed.get(job)
         if before is not None:
-            self._slots.cancel(before.timer)
+            self._slots.cancel(before)
         gap = (following - slot).total_seconds() if following is not None else None
         jitter = self._clock.random.random() * job.options.jitter_for(gap)
         due = (slot - _EPOCH) / timedelta(seconds=1) + jitter
-        timer = self._slots.add(due, Timer(self._fire, (job, slot)))
-        self._armed[job] = ArmedSlot(slot, following, timer)
+        armed = self._armed[job] = ArmedSlot(self._fire, job, slot, following)
+        self._slots.add(due, armed)
 
     def _ask_no_more(self, job: DeclaredJob) -> None:
         again = self._unarmed.pop(job, None)
@@ -183,21 +194,24 @@ class JobTimers:
                 # A defect in one callback must not end the thread that all jobs depend on.
                 logger.exception("the timers thread met an error that it does not know")
         # Whoever handed something over while the thread ended is waiting for an answer.
-        for function, args in self._waker.drain():
+        for function, args in [*self._received, *self._waker.drain()]:
             self._guarded(function, args)
 
     def _turn(self) -> None:
-        received = self._receive()
+        self._receive()
         with WAKING_LATER:
-            self._serve(received)
+            self._serve()
 
-    def _serve(self, received: list[Any]) -> None:
-        for function, args in received:
+    def _serve(self) -> None:
+        # Not all of it: a handler must not have to wait behind a thousand answers to be told that
+        # its lease is over.
+        for _ in range(min(_AT_ONCE, len(self._received))):
+            function, args = self._received.popleft()
             self._guarded(function, args)
         wall, monotonic = self._read_clocks()
         self._notice_jump(wall, monotonic)
-        due = self._delays.pop(monotonic, _DUE_AT_ONCE)
-        due += self._slots.pop(wall, _DUE_AT_ONCE)
+        due = self._delays.pop(monotonic, _AT_ONCE)
+        due += self._slots.pop(wall, _AT_ONCE)
         for timer in due:
             if not timer.cancelled:
                 self._guarded(timer.function, timer.args)
@@ -208,19 +222,18 @@ class JobTimers:
         except BaseException:  # SystemExit too: this thread is everybody's
             logger.exception("a step of the scheduler failed: %r", function)
 
-    def _receive(self) -> list[Any]:
+    def _receive(self) -> None:
         wait = min(
-            MAX_WAIT,
+            0.0 if self._received else MAX_WAIT,
             _left(self._delays.next_due(), self._clock.monotonic()),
             _left(self._slots.next_due(), self._clock.wall()),
         )
-        first = []
         if wait > 0:
             try:
-                first = [self._waker.get(wait)]
+                self._received.append(self._waker.get(wait))
             except queue.Empty:
-                return []
-        return first + self._waker.drain()
+                return
+        self._received += self._waker.drain()
 
     def _read_clocks(self) -> tuple[float, float]:
         """Read both clocks as of one moment: a pause between the reads is no jump."""

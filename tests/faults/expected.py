@@ -41,7 +41,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "self._workers.discard(worker)",
             "self._count -= 1",
             "if worker.work is not None:",
-            "worker.work.lost()",
+            "self._timers.post(worker.work.lost)  # each guarded",
         ),
         "Runner._answered": ("return",),
         "call_backend": (
@@ -94,12 +94,9 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "answers that come in an order or at a moment that no scene has": {
         "Backups._ask": ("return",),
+        "Backups._ask_refused": ("break",),
         "Backups._check": ("continue",),
-        "Backups._looked": (
-            "return",
-            "self._failed(watch.job, watch.slot, states)",
-            "self._go_on(watch)",
-        ),
+        "Backups._looked": ("return",),
         "Backups._wait": ("self._timers.cancel(check.timer)",),
         "Backups.not_started": ("self.drop(key)",),
         "Executor._end_stored": (
@@ -107,8 +104,11 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             'run.result = replace(run.result, status="interrupted")',
         ),
         "Executor._timed_out": ("return",),
+        "Executor.call_handler": (
+            'run.signal.set("lease-lost")',
+            "run.signal.raise_if_set()",
+        ),
         "LeaseRunner._not_won": ("return",),
-        "LeaseRunner._take_over": ("return False",),
         "LeaseRunner._tick": ("return",),
         "Room._look_at": ("self._timers.cancel(self._late_timer)",),
         "LeaseRunner._won": (
@@ -145,9 +145,7 @@ _LOST = (
     *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up", "StoreQueue._serve"),
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
-_ANSWER = (
-    *("Call.answer", "Recovery._ask.<lambda>", "Executor._next", "Executor._settle.<lambda>"),
-)
+_ANSWER = ("Call.answer", "Executor._next", "Executor._settle.<lambda>")
 _HELD = (
     *("Runner._answered", "Runner.step", "Room.leave", "Executor._handler_ended"),
     *("ClaimOnlyRunner._answered", "ClaimOnlyRunner._won"),

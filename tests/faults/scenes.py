@@ -57,6 +57,10 @@ def long_too(ctx: RunContext) -> None:
     ctx.sleep(6)
 
 
+def long_as_well(ctx: RunContext) -> None:
+    ctx.sleep(6)
+
+
 def long_at_first(ctx: RunContext) -> None:
     ctx.sleep(30 if ctx.attempt == 1 else 1)
 
@@ -98,6 +102,8 @@ def standing_by(stage: Stage) -> None:
     stage.until(16)
     stage.restart(1)
     stage.until(18)
+    stage.freeze(2, 6)  # what is abandoned is found by the victim
+    stage.until(24)
     stage.restart(1)
     stage.until(25)
     stage.end_victim()
@@ -146,7 +152,7 @@ def refusals(stage: Stage) -> None:
     stage.until(3)
     stage.schedulers[VICTIM].remove("fails")
     refused.clear()
-    stage.until(10.5)
+    stage.until(10.2)
     refused |= REFUSED
     stage.until(13)
     refused &= {"save_results"}
@@ -178,11 +184,13 @@ def clocks(stage: Stage) -> None:
 
 
 def crowd(stage: Stage) -> None:
-    """More slots at once than there is room for."""
+    """More slots at once than there is room for, and more runs to look after."""
     stage.job("2", long)
     stage.job("3", short, max_late=2)
     stage.job("3,16", succeeds)
     stage.job("4", fails)
+    stage.job("9", long_too, first=1)
+    stage.job("9", long_as_well, first=2)
     stage.job("15", long_at_first)
     stage.start()
     stage.until(5.5)

@@ -9,8 +9,10 @@ import pytest
 from runs_support import HEARTBEAT, LEASE, MARGIN, SEEDS, Fleet, Instance, at, seconds
 
 from leasecron import BackendError, BackendUnavailable, RunAborted, RunContext
+from leasecron.lease_runner import LeaseRunner
 from leasecron.leases import Lease
 from leasecron.model import Claim, Ending, LeaseRef
+from leasecron.workers import Work, Workers
 
 
 class Told:
@@ -352,3 +354,22 @@ def test_endings_carry_the_token_of_their_claim(fleet: Fleet) -> None:
     fleet.until(601)
     (ending,) = one.store.of("finish")[0].items
     assert ending == Ending("sync", at(600), tokens[0], "success")
+
+
+def test_a_handler_whose_thread_is_long_in_coming_is_not_called_without_its_lease(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    one = fleet.instance()
+    one.every(600, lambda: called.append("called"), lease=4, heartbeat=1, max_attempts=1)
+    given: list[Work] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Workers, "give", lambda _self, work: given.append(work))
+        patched.setattr(LeaseRunner, "_tick", lambda *_: None)  # nor is it told in time
+        fleet.start()
+        fleet.until(606)
+    fleet.clock.start_thread(given[0].call, "the worker")
+    fleet.until(620)
+    assert called == []
+    (event,) = one.of("interrupted")
+    assert event.reason in {"lease-lost", "takeover"}

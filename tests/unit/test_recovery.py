@@ -242,3 +242,18 @@ def test_a_store_that_cannot_note_the_job_leaves_it_armed_and_catches_nothing_up
     fleet.until(181)
     assert bodies == [120, 180]
     assert [(event.operation, event.job) for event in one.of("error")] == [("declare", "sync")]
+
+
+def test_a_store_that_said_before_when_a_job_was_first_seen_need_not_say_it_again(
+    fleet: Fleet,
+) -> None:
+    one = fleet.instance()
+    one.every(60, lambda: None)
+    one.start()
+    fleet.until(30)
+    assert one.scheduler.stop()
+    one.store.break_("declare")
+    fleet.until(65)
+    one.start()
+    fleet.until(70)
+    assert [(start.slot, start.trigger) for start in one.of("start")] == [(at(60), "catch-up")]
