@@ -43,7 +43,7 @@ def from_ms(milliseconds: int) -> datetime:
 def from_seconds(seconds: float) -> datetime:
     """Return the aware UTC datetime of Unix seconds, in whole milliseconds (rounded down)."""
     # By way of microseconds: as a float, a slot can lie a little before its own millisecond.
-    return from_ms(round(seconds * 1_000_000) // 1000)
+    return _EPOCH + round(seconds * 1_000_000) // 1000 * _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
