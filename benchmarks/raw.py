@@ -33,10 +33,6 @@ _MARKS = """
     OR jobs.newest > json_extract(asked.value, '$[1]')
 """
 _INSERT = f"INSERT INTO runs VALUES ({', '.join('?' * 14)})"
-_NOTE_NEWEST = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen, newest) VALUES (?1, '', ?3, ?3, ?2)
-    ON CONFLICT (name) DO UPDATE SET newest = max(ifnull(newest, excluded.newest), excluded.newest)
-"""
 _SET_NEXT_FENCE = "UPDATE meta SET value = ? WHERE key = 'next_fence'"
 _END = "UPDATE runs SET state = 'success', boot = '', lease_mono = 0 WHERE job = ? AND slot = ?"
 _BOOT = SystemClock().boot_id()
@@ -49,7 +45,6 @@ class Batch:
     keys: tuple[str]
     jobs: tuple[str]
     rows: list[tuple[object, ...]]
-    newest: list[tuple[str, int, int]]
     next_fence: tuple[int]
 
 
@@ -84,7 +79,6 @@ class RawStore:
             execute(_OPEN_ROWS, batch.jobs).fetchall()
             execute(_MARKS, batch.keys).fetchall()
         self._connection.executemany(_INSERT, batch.rows)
-        self._connection.executemany(_NOTE_NEWEST, batch.newest)
         execute(_SET_NEXT_FENCE, batch.next_fence)
         execute("COMMIT")
         return time.perf_counter() - began
@@ -105,6 +99,5 @@ class RawStore:
             key = (claim.job, to_ms(claim.slot))
             rows.append((*key, "claimed", claim.token, 1, 0, fence, None, *whose))
         jobs = [claim.job for claim in claims]
-        newest = [(claim.job, to_ms(claim.slot), wall) for claim in claims]
         keys = [row[:2] for row in rows]
-        return Batch((json.dumps(keys),), (json.dumps(jobs),), rows, newest, (self._fence,))
+        return Batch((json.dumps(keys),), (json.dumps(jobs),), rows, (self._fence,))

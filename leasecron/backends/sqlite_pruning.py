@@ -13,12 +13,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.rows import Moment, RunRow, lost_result, prunable
 from leasecron.backends.sqlite_batches import columns, execute_rows, in_rows
 from leasecron.backends.sqlite_history import insert_results
-from leasecron.backends.sqlite_runs import Key, load_rows, newest_slots
+from leasecron.backends.sqlite_runs import Key, load_rows
 from leasecron.model import MAX_RECORDS, Retention
 
 WALK = 4_000
@@ -113,7 +114,9 @@ def remove(
     insert_results(connection, [lost_result(row, moment) for row in rows if row.state == "claimed"])
     execute_rows(connection, _DELETE_RUNS, [(row.job, row.slot) for row in rows])
     execute_rows(connection, _DELETE_RECORDS, [(fence,) for fence in removals.fences])
-    execute_rows(connection, _MARK, newest_slots(rows, moment))
+    newest = {row.job: row.slot for row in sorted(rows, key=attrgetter("slot"))}
+    marks = [(job, slot, moment.wall) for job, slot in newest.items()]
+    execute_rows(connection, _MARK, marks)
 
 
 def _old_runs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
 
@@ -37,11 +37,6 @@ _PUT = f"""
     INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (slot, job)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[2:])}
 """
-_NOTE_NEWEST = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen, newest)
-    SELECT column1, '', column3, column3, column2 FROM (VALUES {rows}) WHERE true
-    ON CONFLICT (name) DO UPDATE SET newest = max(ifnull(newest, excluded.newest), excluded.newest)
-"""
 _FINISH = """
     UPDATE runs SET state = asked.column4, lease_until = min(lease_until, asked.column5),
     boot = '', lease_mono = 0 FROM (VALUES {rows}) AS asked
@@ -69,7 +64,6 @@ class LoadedRuns:
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
         self._newest: dict[str, int] = {}
-        self._new: list[RunRow] = []
         self._results: list[RunResult] = []
         self._fence: int | None = None
         self.version: int | None = None
@@ -129,10 +123,7 @@ class LoadedRuns:
 
     def put(self, row: RunRow) -> None:
         job, key = row.job, (row.job, row.slot)
-        stored = self._rows.get(key)
-        if stored is None:
-            self._new.append(row)
-        if stored is not row or key not in self._changed:
+        if self._rows.get(key) is not row or key not in self._changed:
             self._of_job[job] = (*self._of_job.get(job, ()), row)
         self._rows[key] = self._changed[key] = row
         if job in self._open:
@@ -144,7 +135,6 @@ class LoadedRuns:
     def flush(self) -> None:
         """Write all that was put and recorded."""
         execute_rows(self._connection, _PUT, [*map(_in_order, self._changed.values())])
-        execute_rows(self._connection, _NOTE_NEWEST, newest_slots(self._new, self._moment))
         if self._fence is not None:
             self._connection.execute(_SET_NEXT_FENCE, (self._fence,))
         insert_results(self._connection, self._results)
@@ -154,12 +144,6 @@ def load_rows(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, 
     """Return the rows of these runs, of those that have one."""
     rows = [RunRow(*values) for values in execute_rows(connection, _ROWS, keys)]
     return {(row.job, row.slot): row for row in rows}
-
-
-def newest_slots(rows: Iterable[RunRow], moment: Moment) -> list[tuple[str, int, int]]:
-    """Return the newest slot of each job that has a row among these, as ``jobs`` notes it."""
-    newest = {row.job: row.slot for row in sorted(rows, key=attrgetter("slot"))}
-    return [(job, slot, moment.wall) for job, slot in newest.items()]
 
 
 def finish_owned(connection: sqlite3.Connection, endings: Sequence[Ending], moment: Moment) -> bool:

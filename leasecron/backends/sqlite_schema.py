@@ -1,15 +1,15 @@
 """The tables of a SQLite store, their versions, and how a file is recognised as ours.
 
 ``PRAGMA application_id`` says whose the file is and ``PRAGMA user_version`` how new its schema is;
-both are read at every open. sqlite-utils applies what is missing, and is not even imported while
-nothing is.
+both are read at every open. sqlite-utils brings an older store up to date, and is not even imported
+for another one.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 from leasecron.errors import BackendMismatch
 
@@ -45,6 +45,7 @@ def _key_by_slot(connection: sqlite3.Connection, now: int) -> None:
     connection.execute("INSERT INTO runs SELECT * FROM old_runs ORDER BY rowid")
     connection.execute("DROP TABLE old_runs")
     connection.execute(_RUNS_OPEN)
+    connection.execute(_KEEP_NEWEST)
 
 
 _COLUMNS_OF_RUNS = """
@@ -100,6 +101,15 @@ _NOTE_NEWEST = """
     SELECT job, '', ?, ?, max(slot) FROM runs GROUP BY job
     ON CONFLICT (name) DO UPDATE SET newest = excluded.newest
 """
+# In the file and not in the program: an instance of the version before goes on claiming.
+_KEEP_NEWEST = """
+    CREATE TRIGGER runs_newest AFTER INSERT ON runs BEGIN
+        INSERT INTO jobs(name, schedule, first_seen, last_seen, newest)
+        VALUES (new.job, '', new.claimed_at, new.claimed_at, new.slot)
+        ON CONFLICT (name) DO UPDATE SET newest = excluded.newest
+        WHERE newest IS NULL OR newest < excluded.newest;
+    END
+"""
 
 CHANGES: Sequence[Change] = (_create, _key_by_slot)
 """Entry n leads from version n to version n + 1."""
@@ -139,16 +149,16 @@ def migrate(
     The caller holds the set-up lock. ``changes`` are :data:`CHANGES`; with fewer of them, the
     store of an older version is made.
     """
-    from sqlite_utils import Database  # noqa: PLC0415 - slow to import, and needed once per store
-    from sqlite_utils.migrations import Migrations  # noqa: PLC0415 - the same
-
-    migrations = Migrations("leasecron")
-    for number, change in enumerate(CHANGES if changes is None else changes, start=1):
-        migrations(name=f"version_{number}")(_versioned(change, number, now))
+    changes = CHANGES if changes is None else changes
+    steps = [partial(_step, change, number, now) for number, change in enumerate(changes, start=1)]
     connection.execute("BEGIN IMMEDIATE")
     try:
-        database = Database(connection, recursive_triggers=False, execute_plugins=False)
-        migrations.apply(database)
+        version = _number(connection, "PRAGMA user_version")
+        if version == 0:  # sqlite-utils would cost each process that makes a store 20 MB
+            for step in steps:
+                step(connection)
+        else:
+            _apply(connection, steps[version:], version)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -156,12 +166,22 @@ def migrate(
         raise
 
 
-def _versioned(change: Change, number: int, now: int) -> Callable[[Any], None]:
-    def apply(database: Any) -> None:
-        change(database.conn, now)
-        database.conn.execute(f"PRAGMA user_version = {number}")
+def _apply(
+    connection: sqlite3.Connection, steps: Sequence[Callable[[sqlite3.Connection], None]], made: int
+) -> None:
+    """Take the steps from version ``made`` on, and note them as sqlite-utils does."""
+    from sqlite_utils import Database  # noqa: PLC0415 - slow to import, and needed once per version
+    from sqlite_utils.migrations import Migrations  # noqa: PLC0415 - the same
 
-    return apply
+    migrations = Migrations("leasecron")
+    for number, step in enumerate(steps, start=made + 1):
+        migrations(name=f"version_{number}")(lambda database, step=step: step(database.conn))
+    migrations.apply(Database(connection, recursive_triggers=False, execute_plugins=False))
+
+
+def _step(change: Change, number: int, now: int, connection: sqlite3.Connection) -> None:
+    change(connection, now)
+    connection.execute(f"PRAGMA user_version = {number}")
 
 
 def _number(connection: sqlite3.Connection, statement: str) -> int:

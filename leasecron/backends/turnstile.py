@@ -1,81 +1,105 @@
 """Fairness between the writers of one SQLite file.
 
 SQLite waits for its write lock by sleeping and asking again, so a process that writes in a tight
-loop starves all others for seconds. Writers therefore pass a lock on a file beside the database
-first. It is fairness only: who cannot have it in time goes on without it, and SQLite's own lock
-decides.
+loop starves all others for seconds. Writers therefore stand in line first. A place in the line is a
+lock on a byte of a file beside the database, and place 0 is the turn itself: who waits holds his
+place and asks for the one before it. So who came first gets in first, and only the head of the line
+has to ask often. It is fairness only: who cannot have his turn in time goes on without it, and
+SQLite's own lock decides.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from leasecron.backends.modes import Owner, open_side_file
+from leasecron.backends.places import Bytes, Whole
 
-_POLL = 0.0005
+_HEAD = 0.00015  # seconds between two questions of the head of the line
+_FURTHER = 0.0002  # what each place behind it adds
+_STUCK = 0.2  # after so long in one place, somebody before it is stopped
+_AVOID = 1.0  # and for so long nobody stands behind him again
 
 
 class Turnstile:
-    """A bounded exclusive lock on a file, held by this object's descriptor.
+    """A bounded line for one turn, in which this object's descriptor of a file has its place.
 
-    The lock belongs to the descriptor, not to a thread: callers serialise their use of it. The file
-    gets the given mode and owner when it is made, which the first writer does.
+    Places belong to the descriptor, not to a thread: callers serialise their use of it. The death
+    of a process frees them. The file gets the given mode and owner when it is made, which the first
+    writer does.
     """
 
     def __init__(self, path: str, *, mode: int, owner: Owner) -> None:
-        from portalocker import (  # noqa: PLC0415 - slow to import, and only SQLite needs it
-            AlreadyLocked,
-            LockException,
-            LockFlags,
-            lock,
-            unlock,
-        )
-
-        self._lock = lock
-        self._unlock = unlock
-        self._taken = AlreadyLocked
-        self._failed = LockException
-        self._flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
+        self._places = Bytes() if sys.platform == "linux" else Whole()
         self._path = path
         self._mode = mode
         self._owner = owner
         self._file = -1
+        self._avoided_until = 0.0
 
     def enter(self, wait: float, *, make: bool = True) -> bool:
         """Return True once it is this process's turn, or False after ``wait`` seconds.
 
-        It is False, too, where the file cannot be had, or is not there and not to be made.
+        It is False, too, where the file cannot be had, or is not there and not to be made, and at
+        once for a second after a wait in which nothing moved.
         """
+        now = time.monotonic()
+        if now < self._avoided_until:
+            return False
         if self._file < 0:
             self._file = self._open(make=make)
         if self._file < 0:
             return False
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                self._lock(self._file, self._flags)
-            except self._taken:
-                if time.monotonic() >= deadline:
-                    return False
-                time.sleep(_POLL)
-            except self._failed:
-                return False
-            else:
-                return True
+        try:
+            return self._stand_in_line(now + wait)
+        except OSError:  # a filesystem without such locks
+            self.close()
+            return False
+        except BaseException:  # a signal: all others would wait behind a place that nobody leaves
+            self.close()
+            raise
 
     def leave(self) -> None:
         """Let the next one in."""
         try:
-            self._unlock(self._file)
-        except self._failed:
+            self._places.free(self._file, 0, 1)
+        except OSError:
             self.close()
 
     def close(self) -> None:
-        """Close the descriptor, which ends the lock too, unless a forked child has a copy."""
+        """Close the descriptor, which frees its place too, unless a forked child has a copy."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def _stand_in_line(self, deadline: float) -> bool:
+        places, file = self._places, self._file
+        place, moved = self._join(), time.monotonic()
+        while place > 0:
+            now = time.monotonic()
+            if places.take(file, place - 1, place):
+                places.free(file, place, places.count)
+                place, moved = place - 1, now
+            elif now >= deadline:
+                places.free(file, place, places.count)
+                if place < places.count and now - moved >= _STUCK:
+                    self._avoided_until = now + _AVOID
+                return False
+            else:
+                time.sleep(_HEAD + _FURTHER * (place - 1))
+        return True
+
+    def _join(self) -> int:
+        """Return the place that was had behind all others, or one past the last."""
+        places = self._places
+        for place in range(places.count):
+            # With all places to the end of the line, so that nobody who waits is overtaken.
+            if places.take(self._file, place, places.count):
+                places.free(self._file, place + 1, places.count)
+                return place
+        return places.count
 
     def _open(self, *, make: bool) -> int:
         try:

@@ -27,6 +27,7 @@ MAY_WAIT = {
     "sqlite_utils": "is slow to import, and not needed while the schema is current",
     "filelock": "is needed for the set-up of a store only",
     "portalocker": "is needed by one kind of store only",
+    "fcntl": "does not exist on Windows",
     "urllib.parse": "is slow to import",
     "hashlib": "is slow to import, and needed by one kind of store only",
     "ctypes": "is slow to import, and needed in uWSGI's master only",

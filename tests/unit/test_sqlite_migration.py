@@ -253,3 +253,19 @@ def migrate_and_die(path: Path) -> None:
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         migrate(connection, 1, (CHANGES[0], killed))
+
+
+def test_an_instance_that_was_running_before_goes_on_and_its_claims_are_noted(path: Path) -> None:
+    """In a rolling deploy the first new instance changes the schema beneath those that run."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as before:
+        before.execute("SELECT count(*) FROM runs").fetchall()
+        backend = SqliteBackend(path)
+        backend.open(HandClock())
+        for slot in (60, 30):
+            for job in ("busy", "new"):
+                row = a_run(job, slot, "claimed", f"{job} {slot}")
+                before.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", row)
+        backend.close()
+        newest = before.execute("SELECT name, newest FROM jobs WHERE name IN ('busy', 'new')")
+        assert dict(newest.fetchall()) == dict.fromkeys(("busy", "new"), BEGAN + 60_000)
+        assert before.execute(_NEWEST).fetchall() == []

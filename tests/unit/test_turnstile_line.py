@@ -1,0 +1,242 @@
+"""The line before a turnstile: who came first gets in first, and nobody is waited for too long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leasecron.backends import turnstile as module
+from leasecron.backends.places import Bytes, Whole
+from leasecron.backends.turnstile import Turnstile
+
+Another = Callable[[], Turnstile]
+
+LONG = 30.0
+
+needs_places = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has places")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store.db-turnstile")
+
+
+@pytest.fixture
+def another(path: str) -> Iterator[Another]:
+    """Make turnstiles on the one file, as different processes have them."""
+    made: list[Turnstile] = []
+
+    def make() -> Turnstile:
+        made.append(turnstile(path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def turnstile(path: str) -> Turnstile:
+    return Turnstile(path, mode=0o600, owner=(os.getuid(), os.getgid()))
+
+
+def is_taken(path: str, place: int) -> bool:
+    """Ask whether anybody has a place, without having it for a moment oneself."""
+    import fcntl  # noqa: PLC0415 - with what Linux alone has
+
+    with open(path, "r+b") as file:
+        asked = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked)
+    kind: int = struct.unpack("hhqqi0q", answer)[0]
+    return kind != fcntl.F_UNLCK
+
+
+def wait_until_taken(path: str, place: int) -> None:
+    deadline = time.monotonic() + LONG
+    while not is_taken(path, place):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+class Waiter:
+    """A writer of its own thread, as one of another process would be."""
+
+    def __init__(self, path: str, order: list[str], name: str) -> None:
+        self._own = turnstile(path)
+        self._order = order
+        self._name = name
+        self._thread = threading.Thread(target=self._pass_through)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join(LONG)
+        assert not self._thread.is_alive()
+
+    def _pass_through(self) -> None:
+        if self._own.enter(LONG):
+            self._order.append(self._name)
+            self._own.leave()
+        self._own.close()
+
+
+@contextlib.contextmanager
+def in_line(path: str) -> Iterator[subprocess.Popen[str]]:
+    """Have a process that waits for its turn in place 1."""
+    program = (
+        "import os, sys\n"
+        "from leasecron.backends.turnstile import Turnstile\n"
+        "Turnstile(sys.argv[1], mode=0o600, owner=(os.getuid(), os.getgid())).enter(600.0)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, path], text=True)
+    try:
+        wait_until_taken(path, 1)
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+@needs_places
+def test_those_who_wait_get_in_in_the_order_they_came(path: str, another: Another) -> None:
+    order: list[str] = []
+    holder = another()
+    assert holder.enter(0.0)
+    waiters = []
+    for place, name in enumerate("abcdef", start=1):
+        waiters.append(Waiter(path, order, name))
+        wait_until_taken(path, place)
+
+    holder.leave()
+
+    for waiter in waiters:
+        waiter.join()
+    assert order == list("abcdef")
+
+
+@needs_places
+def test_who_comes_back_at_once_stands_behind_those_who_wait(path: str, another: Another) -> None:
+    order: list[str] = []
+    holder = another()
+    assert holder.enter(0.0)
+    waiter = Waiter(path, order, "who waited")
+    wait_until_taken(path, 1)
+
+    holder.leave()
+    assert holder.enter(LONG)
+    order.append("who came back")
+
+    waiter.join()
+    assert order == ["who waited", "who came back"]
+
+
+@pytest.mark.parametrize("kind", [pytest.param(Bytes, marks=needs_places), Whole])
+def test_more_than_there_are_places_get_in_one_by_one(
+    path: str, another: Another, kind: type[Bytes | Whole], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Bytes", kind)
+    monkeypatch.setattr(module, "Whole", kind)
+    order: list[str] = []
+    holder = another()
+    assert holder.enter(0.0)
+    waiters = [Waiter(path, order, str(number)) for number in range(Bytes.count + 5)]
+    assert not another().enter(0.0)
+    assert order == []
+
+    holder.leave()
+
+    for waiter in waiters:
+        waiter.join()
+    assert len(order) == len(waiters)
+
+
+@needs_places
+def test_who_is_killed_in_the_line_is_waited_for_by_nobody(path: str, another: Another) -> None:
+    order: list[str] = []
+    holder = another()
+    assert holder.enter(0.0)
+    with in_line(path) as child:
+        waiter = Waiter(path, order, "next")
+        wait_until_taken(path, 2)
+        child.kill()
+        holder.leave()
+        waiter.join()
+
+    assert order == ["next"]
+
+
+@needs_places
+def test_who_is_stopped_in_the_line_is_waited_for_once_in_a_while(
+    path: str, another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, behind, later = another(), another(), another()
+    assert holder.enter(0.0)
+    with in_line(path) as child:
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        holder.leave()
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "_AVOID", 600.0)
+            assert not behind.enter(module._STUCK + 0.05)
+            patched.setattr("time.sleep", pytest.fail)
+            assert not behind.enter(LONG)
+        assert not is_taken(path, 2)
+        monkeypatch.setattr(module, "_AVOID", 0.0)
+        assert not later.enter(module._STUCK + 0.05)
+
+    assert later.enter(LONG)
+
+
+def test_whoever_is_interrupted_leaves_the_line(
+    another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    holder, interrupted = another(), another()
+    assert holder.enter(0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr("time.sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.enter(LONG)
+
+    holder.leave()
+    assert another().enter(0.0)
+
+
+def test_a_filesystem_without_locks_keeps_nobody(
+    another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> bool:
+        raise OSError("No locks available")
+
+    alone = another()
+    monkeypatch.setattr(alone._places, "take", refuse)
+
+    assert not alone.enter(LONG)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(Bytes, marks=needs_places), Whole])
+def test_a_turn_that_cannot_be_left_is_given_up(
+    another: Another, kind: type[Bytes | Whole], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Bytes", kind)
+    monkeypatch.setattr(module, "Whole", kind)
+
+    def refuse(*_arguments: object) -> None:
+        raise OSError("No locks available")
+
+    held = another()
+    assert held.enter(0.0)
+    monkeypatch.setattr(held._places, "free", refuse)
+    held.leave()
+
+    assert another().enter(0.0)
