@@ -36,14 +36,14 @@ class Peer:
 
 APSCHEDULER = "apscheduler_peer:recurring"
 PEERS = (
-    Peer("APScheduler", "APScheduler", APSCHEDULER, JOBS, 10),
-    Peer("APScheduler, rollback journal", "APScheduler", APSCHEDULER, 2_000, None, "delete"),
+    Peer("APScheduler", "APScheduler", APSCHEDULER, 2_000, 10, "delete"),
+    Peer("APScheduler, write-ahead log", "APScheduler", APSCHEDULER, JOBS),
     Peer("APScheduler, one run a job", "APScheduler", "apscheduler_peer:single", JOBS),
     Peer("huey", "huey", "huey_peer:runs_per_second", JOBS, 2.5),
     Peer("pyncette", "pyncette", "pyncette_peer:runs_per_second", 1_000, 15),
 )
 NOTES = (
-    "APScheduler: jobs that recur, ten threads; with SQLAlchemy it comes with a rollback journal",
+    "APScheduler: jobs that recur, ten threads, the rollback journal that SQLAlchemy leaves it",
     "huey: tasks are enqueued, then executed by one worker thread; more of them make it slower",
     "pyncette: instances of one dynamic task, which one query finds, in one event loop",
     "only leasecron keeps a history; APScheduler and huey do not repeat a run that a crash cut off",
