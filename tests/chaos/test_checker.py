@@ -1,7 +1,5 @@
 """The checker of the chaos run finds what it is there for, and nothing else."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from chaos.check_claims import (
@@ -15,28 +13,7 @@ from chaos.check_claims import (
 from chaos.checker import check
 from chaos.plan import plan
 from chaos.script import Script, ms
-from chaos.violation import Violation
-
-
-def whats(found: Iterable[Violation]) -> list[str]:
-    return [each.what for each in found]
-
-
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    for life in (1, 2):
-        script.process(life)
-    return script
-
-
-@pytest.fixture
-def claims() -> Script:
-    script = Script(leases=False)
-    for life in (1, 2):
-        script.process(life)
-    return script
-
+from chaos.violation import whats
 
 # Claims
 

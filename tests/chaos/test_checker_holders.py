@@ -1,7 +1,5 @@
 """The checker of the chaos run: two valid holders, and leases that are lost for nothing."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from chaos.check_holders import (
@@ -11,27 +9,7 @@ from chaos.check_holders import (
     twice_in_one_process,
 )
 from chaos.script import Script
-from chaos.violation import Violation
-
-
-def whats(found: Iterable[Violation]) -> list[str]:
-    return [each.what for each in found]
-
-
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    for life in (1, 2):
-        script.process(life)
-    return script
-
-
-@pytest.fixture
-def claims() -> Script:
-    script = Script(leases=False)
-    for life in (1, 2):
-        script.process(life)
-    return script
+from chaos.violation import whats
 
 
 def looks(since: float, until: float) -> list[float]:

@@ -11,14 +11,6 @@ UNTOLD = None
 STOP, TIMEOUT, LOST = (0.2, "stop"), (0.2, "timeout"), (0.2, "lease-lost")
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    for life in (1, 2):
-        script.process(life)
-    return script
-
-
 def wrong(script: Script) -> list[str]:
     return [each.what for each in wrong_statuses(script.story(), script.kept)]
 

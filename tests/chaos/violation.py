@@ -1,5 +1,6 @@
 """What a checker finds."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -17,3 +18,8 @@ class Violation:
 def violation(what: str, *evidence: object) -> Violation:
     """Return a violation with its evidence as text."""
     return Violation(what, tuple(map(str, evidence)))
+
+
+def whats(found: Iterable[Violation]) -> list[str]:
+    """Return what is wrong, without the evidence."""
+    return [each.what for each in found]

@@ -1,15 +1,19 @@
-"""Fixtures of the tests that run whole instances in simulated time."""
+"""Fixtures of the tests that run whole instances in simulated time, and of those of SQLite."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from contract.driver import Driver
+from contract.hand_clock import HandClock
 from fake_instances import START, Instances
 from runs_support import Fleet
 from store_bench import StoreBench
 from timers_bench import Bench
 
+from leasecron.backends.sqlite import SqliteBackend
 from leasecron.testing import FakeClock
 
 
@@ -56,3 +60,19 @@ def bench() -> Iterator[Bench]:
     made = Bench(FakeClock(START))
     yield made
     made.do((made.timers.end,))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The path of a SQLite store, whose file is not made yet."""
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Driver]:
+    """A SQLite store that a test drives, on a clock in its hand."""
+    clock = HandClock()
+    backend = SqliteBackend(path, durability="normal")
+    backend.open(clock)
+    yield Driver(backend, clock)
+    backend.close()

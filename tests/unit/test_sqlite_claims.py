@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from contract.driver import JOB, LEASE, Driver, a_claim, at
-from contract.hand_clock import START, HandClock
+from contract.hand_clock import START
 
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite import SqliteBackend
@@ -19,20 +19,6 @@ from leasecron.model import Claim, ClaimAnswer, Declaration
 
 MANY = 64
 """Claims of one call, which one statement holds."""
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Driver]:
-    clock = HandClock()
-    backend = SqliteBackend(path, durability="normal")
-    backend.open(clock)
-    yield Driver(backend, clock)
-    backend.close()
 
 
 def statements(store: Driver, call: Callable[[], object]) -> list[str]:

@@ -19,11 +19,6 @@ from leasecron.errors import BackendUnavailable
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[Driver]:
     backend = SqliteBackend(path, durability="normal")
     clock = HandClock()

@@ -22,11 +22,6 @@ FULL, NORMAL = 2, 1
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
 def on(monkeypatch: pytest.MonkeyPatch) -> OnFilesystem:
     """Return a function that puts every store on a filesystem of this type."""
 

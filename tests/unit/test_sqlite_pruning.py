@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from contract.driver import JOB, LEASE, Driver, a_claim, at
-from contract.hand_clock import START, HandClock
+from contract.hand_clock import START
 
 from leasecron.backends import sqlite_pruning
 from leasecron.backends.rows import Moment
@@ -20,20 +20,6 @@ from leasecron.model import Ending, Retention
 
 WALK = 4
 DAY = 86_400
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Driver]:
-    clock = HandClock()
-    backend = SqliteBackend(path, durability="normal")
-    backend.open(clock)
-    yield Driver(backend, clock)
-    backend.close()
 
 
 @pytest.fixture(autouse=True)

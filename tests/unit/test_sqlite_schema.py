@@ -26,11 +26,6 @@ class PowerCut(Exception):
     """Ends a migration where a crash would."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
 def make_old_store(path: Path, version: int) -> None:
     """Make the store of an earlier version of leasecron."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
