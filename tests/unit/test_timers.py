@@ -163,3 +163,11 @@ def test_a_jump_is_noticed_within_a_minute_when_nothing_else_is_due(bench: Bench
     bench.clock._turns.shift(wall=3_600_000_000, monotonic=0)  # nobody is told of it
     bench.clock.advance(MAX_WAIT)
     assert bench.jumps == 1
+
+
+def test_a_deadline_does_not_wait_behind_all_that_was_handed_over(bench: Bench) -> None:
+    timers, log = bench.timers, bench.log
+    handed_over = [(log.append, number) for number in range(2000)]
+    bench.do((timers.after, 0.0, log.append, "due"), *handed_over)
+    assert 0 < log.index("due") < 1000
+    assert [each for each in log if each != "due"] == [*range(2000)]
