@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 
 from leasecron.clock import Clock
 from leasecron.events import EventBus
-from leasecron.executor import Executor
 from leasecron.model import Claim, ClaimAnswer
 from leasecron.room import Request
 from leasecron.runner import Runner
@@ -35,11 +34,10 @@ class ClaimOnlyRunner(Runner):
         timers: JobTimers,
         store: StoreQueue,
         bus: EventBus,
-        executor: Executor,
         max_running: int,
         on_idle: Callable[[], None],
     ) -> None:
-        super().__init__(clock, timers, store, bus, executor, max_running, on_idle)
+        super().__init__(clock, timers, store, bus, max_running, on_idle)
         self._behind: defaultdict[str, deque[Request]] = defaultdict(deque)
 
     def clocks_jumped(self) -> None:
@@ -76,16 +74,16 @@ class ClaimOnlyRunner(Runner):
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, _asked_at: float) -> None:
         run = LiveRun(request.job, claim, answer.attempt or 1, None, None, self._clock)
         self._runs[run.key] = run
-        self.step(run, self._begin, run)
+        self.step(run, self._begin)
 
     def _begin(self, run: LiveRun) -> None:
         if not self._wanted(run.job):
-            self._executor.give_up(run, self, None)
+            self.executor.give_up(run, None)
             return
         try:
-            self._executor.execute(run, self)
+            self.executor.execute(run)
         except Exception as error:  # noqa: BLE001 - no thread can be had, or a defect of ours
-            self._executor.give_up(run, self, error)
+            self.executor.give_up(run, error)
 
     def _not_won(self, request: Request, answer: ClaimAnswer) -> None:
         if self._wanted(request.job):

@@ -14,14 +14,13 @@ from leasecron.backends.base import Backend
 from leasecron.claim_only_runner import ClaimOnlyRunner
 from leasecron.clock import Clock, Waker
 from leasecron.events import EventBus
-from leasecron.executor import Executor
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
+from leasecron.model import Retention
 from leasecron.recovery import Recovery
 from leasecron.runner import Runner
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
-from leasecron.workers import Workers
 
 PRUNE_JOBS = 500
 """Jobs that one call prunes, so that none is long."""
@@ -58,10 +57,8 @@ class Engine:
         self._to_prune: list[DeclaredJob] = []
         self.store = StoreQueue(backend, clock, self._store_failed)
         self.timers = JobTimers(clock, fire, self._schedule_failed, self._clocks_jumped)
-        self._workers = Workers(clock, self.timers)
-        executor = Executor(clock, self.timers, self.store, bus, self._workers)
         self.runner: Runner = _RUNNERS[backend.kind](
-            clock, self.timers, self.store, bus, executor, max_running, self._idle
+            clock, self.timers, self.store, bus, max_running, self._idle
         )
         self.recovery = Recovery(clock, self.timers, self.store, bus, self.runner)
 
@@ -113,7 +110,7 @@ class Engine:
 
     def called_from_inside(self) -> bool:
         """Say whether the caller is a handler, a listener or a schedule."""
-        return self._bus.in_thread() or self.timers.in_thread() or self._workers.in_thread()
+        return self._bus.in_thread() or self.timers.in_thread() or self.runner.executor.in_handler()
 
     # The timers thread
 
@@ -160,7 +157,7 @@ class Engine:
     def _idle(self) -> None:
         if self._stopping and not self._closing and self.runner.idle:
             self._closing = True
-            self._workers.end()
+            self.runner.executor.end()
             self.store.close(lambda: self.timers.post(self._closed))
 
     def _closed(self) -> None:
@@ -171,22 +168,26 @@ class Engine:
         self.timers.end()
 
     def _prune(self) -> None:
+        """Go on with the pass over all jobs, of which each call of the store serves some."""
         if not self._to_prune:
             self._to_prune = [*self._jobs]
-        batch = self._to_prune[:PRUNE_JOBS]
-        retentions = [job.options.retention(job.name) for job in batch]
+        batch, self._to_prune = self._to_prune[:PRUNE_JOBS], self._to_prune[PRUNE_JOBS:]
+        self._prune_jobs([job.options.retention(job.name) for job in batch])
+
+    def _prune_jobs(self, retentions: list[Retention]) -> None:
         self.store.submit_other(
             "prune",
             lambda backend: backend.prune(retentions),
-            lambda left, _: self.timers.post(self._pruned, left),
+            lambda left, _: self.timers.post(self._pruned, retentions, left),
         )
 
-    def _pruned(self, left: object) -> None:
+    def _pruned(self, retentions: list[Retention], left: object) -> None:
         if isinstance(left, BaseException):
             self._bus.error("prune", left)
-        if left is not True:
-            self._to_prune = self._to_prune[PRUNE_JOBS:]
-        self.timers.after(0.0 if self._to_prune else PRUNE_EVERY, self._prune)
+        if left is True:
+            self.timers.after(0.0, self._prune_jobs, retentions)
+        else:
+            self.timers.after(0.0 if self._to_prune else PRUNE_EVERY, self._prune)
 
     def _clocks_jumped(self) -> None:
         self.runner.clocks_jumped()

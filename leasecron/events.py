@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from leasecron.clock import Clock, Waker
 from leasecron.errors import ConfigurationError, shown
@@ -115,16 +115,26 @@ def check_event(event: object) -> None:
         )
 
 
+class Log(Protocol):
+    """Hears every event that it wants, before the users' listeners."""
+
+    def wants(self, name: EventName) -> bool:
+        """Say whether events of this name make a line."""
+
+    def __call__(self, event: Any) -> None:
+        """Write the line."""
+
+
 class EventBus:
     """Calls listeners in one thread of its own, in order, each guarded.
 
     ``emit`` only hands over, so a slow listener delays other listeners and nothing else.
     """
 
-    def __init__(self, clock: Clock, instance: Callable[[], str], first: Listener) -> None:
+    def __init__(self, clock: Clock, instance: Callable[[], str], log: Log) -> None:
         self._clock = clock
         self._instance = instance
-        self._first = first  # hears every event before the users' listeners: the log
+        self._log = log
         self._listeners: tuple[tuple[str, Listener], ...] = ()
         self._waker: Waker = clock.waker()
         self._thread: threading.Thread | None = None
@@ -148,6 +158,10 @@ class EventBus:
             self._listeners = tuple(item for item in self._listeners if item is not entry)
 
         return off
+
+    def wants(self, name: EventName) -> bool:
+        """Say whether anybody hears of such an event: else it need not be made."""
+        return self._log.wants(name) or any(on in ("*", name) for on, _ in self._listeners)
 
     def emit(self, event: Event) -> None:
         """Hand ``event`` to the events thread."""
@@ -220,7 +234,8 @@ class EventBus:
                 return
 
     def _tell(self, event: Event) -> None:
-        self._guarded(self._first, event)
+        if self._log.wants(event.name):
+            self._guarded(self._log, event)
         for name, listener in self._listeners:
             if name in ("*", event.name):
                 self._guarded(listener, event)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from leasecron.calls import Kind
 from leasecron.clock import Clock
@@ -30,8 +30,8 @@ from leasecron.workers import Workers
 class Winner(Protocol):
     """Who won the run, and is told how far it is."""
 
-    def step(self, run: LiveRun, function: Callable[..., object], *args: object) -> None:
-        """Call ``function`` for a run, and give the run up should that fail."""
+    def step(self, run: LiveRun, function: Callable[..., object], *facts: object) -> None:
+        """Call ``function`` with a run, and give the run up should that fail."""
 
     def handler_ended(self) -> None:
         """Take note that a run's thread is back."""
@@ -40,38 +40,30 @@ class Winner(Protocol):
         """Take note that the run's thread is back and its end is recorded."""
 
 
-class HandlerCall:
-    """What a worker is given to do."""
-
-    __slots__ = ("_executor", "_run", "_winner")
-
-    def __init__(self, executor: Executor, run: LiveRun, winner: Winner) -> None:
-        self._executor = executor
-        self._run = run
-        self._winner = winner
-
-    def call(self) -> None:
-        """Call the handler; in the worker's thread."""
-        self._executor.call_handler(self._run, self._winner)
-
-    def lost(self) -> None:
-        """Take note that the thread has died on it."""
-        self._executor.thread_died(self._run, self._winner)
-
-
 class Executor:
     """Runs won attempts, and records how they ended."""
 
     def __init__(
-        self, clock: Clock, timers: JobTimers, store: StoreQueue, bus: EventBus, workers: Workers
+        self, clock: Clock, timers: JobTimers, store: StoreQueue, bus: EventBus, winner: Winner
     ) -> None:
         self._clock = clock
         self._timers = timers
         self._store = store
         self._bus = bus
-        self._workers = workers
+        self._winner = winner
+        self._workers = Workers(
+            clock, timers, self._call_handler, lambda run: winner.step(run, self._thread_died)
+        )
 
-    def execute(self, run: LiveRun, winner: Winner) -> None:
+    def in_handler(self) -> bool:
+        """Say whether the caller is in a handler's thread; may be asked from any thread."""
+        return self._workers.in_thread()
+
+    def end(self) -> None:
+        """End the threads that have no run."""
+        self._workers.end()
+
+    def execute(self, run: LiveRun) -> None:
         """Step 4: send ``start`` and call the handler in a worker.
 
         Raises RuntimeError where no thread can be had. The handler is not called where it raises.
@@ -79,7 +71,7 @@ class Executor:
         self._workers.reserve()
         run.running = True
         try:
-            self._begin(run, winner)
+            self._begin(run)
         except Exception:
             run.running = False
             self._workers.release()
@@ -87,26 +79,27 @@ class Executor:
                 self._timers.cancel(run.timeout)
             raise
 
-    def _begin(self, run: LiveRun, winner: Winner) -> None:
-        self._bus.emit(
-            RunStarted(
-                at=from_seconds(run.started_at),
-                job=run.claim.job,
-                slot=run.claim.slot,
-                instance=run.claim.instance,
-                attempt=run.attempt,
-                fence=run.fence,
-                trigger=run.claim.trigger,
-                lateness=run.lateness,
+    def _begin(self, run: LiveRun) -> None:
+        if self._bus.wants("start"):
+            self._bus.emit(
+                RunStarted(
+                    at=from_seconds(run.started_at),
+                    job=run.claim.job,
+                    slot=run.claim.slot,
+                    instance=run.claim.instance,
+                    attempt=run.attempt,
+                    fence=run.fence,
+                    trigger=run.claim.trigger,
+                    lateness=run.lateness,
+                )
             )
-        )
         if run.job.options.timeout is not None:
             run.timeout = self._timers.after(
-                run.job.options.timeout, winner.step, run, self._timed_out, run, winner
+                run.job.options.timeout, self._winner.step, run, self._timed_out
             )
-        self._workers.give(HandlerCall(self, run, winner))
+        self._workers.give(run)
 
-    def call_handler(self, run: LiveRun, winner: Winner) -> None:
+    def _call_handler(self, run: LiveRun) -> None:
         """Call the handler, in the worker's thread and a context that no other run has touched."""
         exception: BaseException | None = None
         text: str | None = None
@@ -120,13 +113,9 @@ class Executor:
             exception = error
             text = error_text(error)  # here: it runs code of the user's
         ended = self._clock.monotonic()
-        self._next(self._handler_ended, run, winner, exception, text, ended)
+        self._timers.post(self._winner.step, run, self._handler_ended, exception, text, ended)
 
-    def thread_died(self, run: LiveRun, winner: Winner) -> None:
-        """Give up a run whose thread has ended without a word."""
-        winner.step(run, self._thread_died, run, winner)
-
-    def give_up(self, run: LiveRun, winner: Winner, error: Exception | None) -> None:
+    def give_up(self, run: LiveRun, error: Exception | None) -> None:
         """End a won run that cannot be started and not be given back: by ``error``, or by a stop.
 
         Nobody else will ever run it, so it is recorded and told of.
@@ -137,13 +126,12 @@ class Executor:
         else:
             run.exception, run.error = error, error_text(error)
         run.decide("interrupted" if error is None else "failed", run.started)
-        self._store_end(run, winner)
-        winner.handler_ended()
+        self._store_end(run)
+        self._winner.handler_ended()
 
     def _handler_ended(
         self,
         run: LiveRun,
-        winner: Winner,
         exception: BaseException | None,
         error: str | None,
         ended: float,
@@ -155,35 +143,34 @@ class Executor:
             self._workers.release()
             if run.timeout is not None:
                 self._timers.cancel(run.timeout)
-            self._take_note(run, winner, exception, error, ended)
+            self._take_note(run, exception, error, ended)
         finally:  # whatever became of the rest
-            winner.handler_ended()
+            self._winner.handler_ended()
 
-    def _thread_died(self, run: LiveRun, winner: Winner) -> None:
+    def _thread_died(self, run: LiveRun) -> None:
         if run.running:  # else it died after its last word
             run.running = False
             self._workers.release()
-            winner.handler_ended()
+            self._winner.handler_ended()
             raise RuntimeError(f"the thread of {run.key} has ended without a word")
 
     def _take_note(
         self,
         run: LiveRun,
-        winner: Winner,
         exception: BaseException | None,
         error: str | None,
         ended: float,
     ) -> None:
         if run.given_up:
-            winner.run_ended(run)
+            self._winner.run_ended(run)
         elif run.result is None:
             run.exception, run.error = exception, error
             run.decide(_classify(exception, told=run.signal.is_set()), ended)
-            self._store_end(run, winner)
+            self._store_end(run)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
-            self._settle(run, winner)
+            self._settle(run)
 
-    def _timed_out(self, run: LiveRun, winner: Winner) -> None:
+    def _timed_out(self, run: LiveRun) -> None:
         if run.result is not None or not run.signal.set("timeout"):
             return
         run.exception = TimeoutError(
@@ -191,16 +178,16 @@ class Executor:
         )
         run.error = error_text(run.exception)
         run.decide("failed", self._clock.monotonic())
-        self._store_end(run, winner)
+        self._store_end(run)
 
-    def _store_end(self, run: LiveRun, winner: Winner) -> None:
+    def _store_end(self, run: LiveRun) -> None:
         """Write the end into the lease state: the first of the two writes of step 6."""
         assert run.result is not None
         interrupted = run.result.status == "interrupted"
         if interrupted:
             run.reason = run.signal.reason
         if run.lease is None:  # nothing but the history
-            self._save_result(run, winner)
+            self._save_result(run)
             return
         ending = Ending(
             run.claim.job,
@@ -213,16 +200,16 @@ class Executor:
             counted=run.reason == "lease-lost",
         )
         kind: Kind = "release" if interrupted else "finish"
-        self._store.submit(kind, ending, self._next, self._end_stored, run, winner)
+        self._ask(kind, ending, run, self._end_stored)
 
-    def _end_stored(self, run: LiveRun, winner: Winner, owned: object, _asked_at: float) -> None:
+    def _end_stored(self, run: LiveRun, owned: object, _asked_at: float) -> None:
         assert run.result is not None
         if run.given_up:
             return
         run.end_stored = True
         run.owned = owned is True
         if run.owned:
-            self._save_result(run, winner)
+            self._save_result(run)
             return
         # Whoever took the run over has recorded this attempt as lost.
         run.recorded = True
@@ -230,15 +217,13 @@ class Executor:
             run.reason = "takeover"
             run.result = replace(run.result, status="interrupted")
         self._send(run)
-        self._settle(run, winner)
+        self._settle(run)
 
-    def _save_result(self, run: LiveRun, winner: Winner) -> None:
+    def _save_result(self, run: LiveRun) -> None:
         """Write the history record: the second write of step 6."""
-        self._store.submit("save_results", run.result, self._next, self._recorded, run, winner)
+        self._ask("save_results", run.result, run, self._recorded)
 
-    def _recorded(
-        self, run: LiveRun, winner: Winner, error: BaseException | None, _asked_at: float
-    ) -> None:
+    def _recorded(self, run: LiveRun, error: BaseException | None, _asked_at: float) -> None:
         if run.given_up:
             return
         run.end_stored = run.recorded = True
@@ -246,21 +231,24 @@ class Executor:
             # The run has ended all the same: it is reported, and never run again for this.
             self._bus.error("save_results", error, run.claim.job, run.claim.slot)
         self._send(run)
-        self._settle(run, winner)
+        self._settle(run)
 
-    def _settle(self, run: LiveRun, winner: Winner) -> None:
+    def _settle(self, run: LiveRun) -> None:
         """Let go of the run, unless its thread is not back."""
         if run.running:
             return
         if run.lease is None or not run.owned or run.signal.reason != "timeout":
-            winner.run_ended(run)
+            self._winner.run_ended(run)
             return
         ending = Ending(run.claim.job, run.claim.slot, run.claim.token, "failed")
-        self._store.submit("release", ending, lambda *_: self._timers.post(winner.run_ended, run))
+        self._ask("release", ending, run, self._released)
 
-    def _next(self, step: Callable[..., None], run: LiveRun, winner: Winner, *facts: Any) -> None:
-        """Have the run's next step made in the timers thread."""
-        self._timers.post(winner.step, run, step, run, winner, *facts)
+    def _released(self, run: LiveRun, _owned: object, _asked_at: float) -> None:
+        self._winner.run_ended(run)
+
+    def _ask(self, kind: Kind, item: object, run: LiveRun, step: Callable[..., None]) -> None:
+        """Ask the store, and make the run's next step with what it answers."""
+        self._store.submit(kind, item, self._timers.post, self._winner.step, run, step)
 
     def _send(self, run: LiveRun) -> None:
         assert run.result is not None
@@ -268,9 +256,10 @@ class Executor:
         result = run.result
         match result.status:
             case "success":
-                self._bus.emit(
-                    RunSucceeded(at=at, job=job, slot=slot, instance=instance, result=result)
-                )
+                if self._bus.wants("success"):
+                    self._bus.emit(
+                        RunSucceeded(at=at, job=job, slot=slot, instance=instance, result=result)
+                    )
             case "failed":
                 self._bus.emit(
                     RunFailed(

@@ -17,7 +17,6 @@ from leasecron.backups import Backups
 from leasecron.clock import Clock
 from leasecron.errors import BackendUnavailable
 from leasecron.events import EventBus, RunFailed
-from leasecron.executor import Executor
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
 from leasecron.model import Claim, ClaimAnswer, Ending
@@ -37,11 +36,10 @@ class LeaseRunner(Runner):
         timers: JobTimers,
         store: StoreQueue,
         bus: EventBus,
-        executor: Executor,
         max_running: int,
         on_idle: Callable[[], None],
     ) -> None:
-        super().__init__(clock, timers, store, bus, executor, max_running, on_idle)
+        super().__init__(clock, timers, store, bus, max_running, on_idle)
         self._backups = Backups(clock, timers, store, self._take_over, self._check_failed)
         self._heartbeats_failing = False
         self._outage_told = False  # until a claim is answered again
@@ -96,7 +94,7 @@ class LeaseRunner(Runner):
             # Before the handler begins: from then on somebody must keep its lease, and tell it.
             self._runs[run.key] = run
             self._tick(run, lease)
-            self._executor.execute(run, self)
+            self.executor.execute(run)
         except Exception as error:  # noqa: BLE001 - no thread can be had, or a defect of ours
             self._forget(run)
             self._not_started(request, claim, error)
@@ -192,12 +190,12 @@ class LeaseRunner(Runner):
         if lease.beat_due(now):
             self._beat(run, lease)
         due = min(lease.next_beat, lease.trusted_until) if trusted else lease.next_beat
-        run.tick = self._timers.at(due, self.step, run, self._tick, run, lease)
+        run.tick = self._timers.at(due, self.step, run, self._tick, lease)
 
     def _beat(self, run: LiveRun, lease: Lease) -> None:
         lease.queued = True
         self._store.submit(
-            "heartbeat", lease.ref, self._timers.post, self.step, run, self._beaten, run, lease
+            "heartbeat", lease.ref, self._timers.post, self.step, run, self._beaten, lease
         )
 
     def _beaten(self, run: LiveRun, lease: Lease, answer: object, asked_at: float) -> None:

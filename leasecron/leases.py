@@ -20,13 +20,11 @@ class Lease:
         "lost",
         "next_beat",
         "queued",
-        "ref",
         "trusted_until",
     )
 
     def __init__(self, claim: Claim, heartbeat: float, asked_at: float) -> None:
         self.claim = claim
-        self.ref = LeaseRef(claim.job, claim.slot, claim.token, claim.lease)
         self.heartbeat = heartbeat
         self.queued = False  # at most one heartbeat of a run waits in the queue
         self.lost = False  # the store has said that the lease is over or has another owner
@@ -34,6 +32,12 @@ class Lease:
         self.next_beat = asked_at + heartbeat
         self.trusted_until = 0.0
         self.renewed(asked_at)
+
+    @property
+    def ref(self) -> LeaseRef:
+        """What a heartbeat says to the store; most runs are over before their first."""
+        claim = self.claim
+        return LeaseRef(claim.job, claim.slot, claim.token, claim.lease)
 
     def renewed(self, asked_at: float) -> None:
         """Trust the lease anew, counted from the monotonic time before the call that renewed it."""

@@ -10,6 +10,7 @@ from leasecron.clock import Clock
 from leasecron.errors import MOST, printable, shown
 from leasecron.events import (
     Event,
+    EventName,
     RunFailed,
     RunInterrupted,
     RunSkipped,
@@ -84,6 +85,10 @@ class EventLog:
         self._faults: dict[tuple[str, str], tuple[float, int]] = {}
         self._kinds: dict[tuple[str, type], float] = {}  # so that a flood hides no other kind
         self._told_of_flood = float("-inf")
+
+    def wants(self, name: EventName) -> bool:
+        """Say whether such an event may make a line: what every run sends does at INFO alone."""
+        return name not in ("start", "success") or logger.isEnabledFor(logging.INFO)
 
     def __call__(self, event: Event) -> None:
         match event:

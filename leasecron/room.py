@@ -6,8 +6,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
@@ -17,19 +17,18 @@ from leasecron.runs import Key
 from leasecron.timers import JobTimers
 
 
-@dataclass(slots=True, unsafe_hash=True)
-class Request:
+class Request(NamedTuple):
     """A run that this instance would claim."""
 
     job: DeclaredJob
     slot: datetime
     trigger: Trigger
     mode: Mode = "claim"
-    key: Key = field(init=False)
-    """What the run is known by."""
 
-    def __post_init__(self) -> None:
-        self.key = (self.job.name, self.slot)
+    @property
+    def key(self) -> Key:
+        """What the run is known by."""
+        return (self.job.name, self.slot)
 
     def time_left(self, clock: Clock) -> float:
         """Seconds until the slot is too late to be claimed."""

@@ -33,7 +33,6 @@ class Runner(ABC):
         timers: JobTimers,
         store: StoreQueue,
         bus: EventBus,
-        executor: Executor,
         max_running: int,
         on_idle: Callable[[], None],
     ) -> None:
@@ -41,7 +40,7 @@ class Runner(ABC):
         self._timers = timers
         self._store = store
         self._bus = bus
-        self._executor = executor
+        self.executor = Executor(clock, timers, store, bus, self)
         self._on_idle = on_idle
         # Seeded here, so in the process that claims; os.urandom would be a switch of threads each.
         self._tokens = random.Random()
@@ -81,14 +80,14 @@ class Runner(ABC):
         """Say whether no claim is on its way and no run is live."""
         return not self._runs and not self._claiming
 
-    def step(self, run: LiveRun, function: Callable[..., object], *args: object) -> None:
-        """Call ``function`` for a run, and give the run up should that fail.
+    def step(self, run: LiveRun, function: Callable[..., object], *facts: object) -> None:
+        """Call ``function`` with a run, and give the run up should that fail.
 
         Otherwise its heartbeats would go on with nobody left to end it, and block its job in all
         instances. So its lease is left to run out, and its handler is told.
         """
         try:
-            function(*args)
+            function(run, *facts)
         except Exception:
             run.give_up()
             if not run.running:

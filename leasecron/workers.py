@@ -11,55 +11,60 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from leasecron.clock import Clock, Waker
+from leasecron.runs import LiveRun
 from leasecron.timers import JobTimers
 
 IDLE = 10.0
 """Threads that were not needed for this many seconds end."""
 
 
-class Work(Protocol):
-    """The call of one handler."""
-
-    def call(self) -> None:
-        """Make the call, in a worker's thread."""
-
-    def lost(self) -> None:
-        """Take note, in the timers thread, that the thread has died on it."""
-
-
 class Worker:
     """One thread; it has a run alone from start to end."""
 
-    def __init__(self, given: Waker, ended: Callable[[Worker], None]) -> None:
-        self.work: Work | None = None
+    def __init__(
+        self, given: Waker, call: Callable[[LiveRun], None], ended: Callable[[Worker], None]
+    ) -> None:
+        self.live: LiveRun | None = None
         self.thread: threading.Thread | None = None
         self._given = given
+        self._call = call
         self._ended = ended
         self._pid = os.getpid()
 
     def run(self) -> None:
-        """Do what is given, until that is None."""
+        """Call the handlers of the runs that are given, until that is None."""
         while True:
             # In one step: whoever finds this thread dead must find what it has taken.
-            self.work = self._given.get()
-            if self.work is None:
+            self.live = self._given.get()
+            if self.live is None:
                 self._ended(self)
                 return
-            self.work.call()
-            self.work = None
+            self._call(self.live)
+            self.live = None
             if os.getpid() != self._pid:  # the handler forked, and this is the child's copy
                 return
 
 
 class Workers:
-    """Keeps a thread for each run that is reserved for; used by the timers thread only."""
+    """Keeps a thread for each run that is reserved for; used by the timers thread only.
 
-    def __init__(self, clock: Clock, timers: JobTimers) -> None:
+    ``call`` calls the handler of a run, in its thread. ``lost`` is told, in the timers thread, of a
+    run whose thread has died on it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        timers: JobTimers,
+        call: Callable[[LiveRun], None],
+        lost: Callable[[LiveRun], None],
+    ) -> None:
         self._clock = clock
         self._timers = timers
+        self._call = call
+        self._lost = lost
         self._given = clock.waker()
         self._workers: set[Worker] = set()
         self._count = 0  # threads that have not been told to end
@@ -75,9 +80,9 @@ class Workers:
         self._reserved += 1
         self._most = max(self._most, self._reserved)
 
-    def give(self, work: Work) -> None:
-        """Have a thread that was reserved do ``work``."""
-        self._given.put(work)
+    def give(self, run: LiveRun) -> None:
+        """Have the handler of ``run`` called in a thread that was reserved."""
+        self._given.put(run)
 
     def release(self) -> None:
         """Note that a run needs its thread no longer."""
@@ -93,7 +98,7 @@ class Workers:
         return any(worker.thread is me for worker in [*self._workers])
 
     def _start(self) -> None:
-        worker = Worker(self._given, self._workers.discard)
+        worker = Worker(self._given, self._call, self._workers.discard)
         name = f"leasecron-worker-{next(self._numbers)}"
         worker.thread = self._clock.start_thread(worker.run, name)
         self._workers.add(worker)
@@ -120,5 +125,5 @@ class Workers:
             self._looking = True
             self._timers.after(IDLE, self._look)
         for worker in dead:
-            if worker.work is not None:
-                self._timers.post(worker.work.lost)  # each guarded
+            if worker.live is not None:
+                self._timers.post(self._lost, worker.live)  # each guarded

@@ -15,7 +15,7 @@ _CALLED = (
     *("Engine.start", "Engine.stop", "Engine.add", "Engine.remove", "Engine.abandon"),
     *("Engine.resume", "Engine.stop_firing", "Engine.tell_of_stop", "Engine.called_from_inside"),
     *("StoreQueue.start", "StoreQueue.open", "StoreQueue.ask", "StoreQueue.ended", "_stopped"),
-    *("StoreQueue.rest", "Workers.in_thread"),
+    *("StoreQueue.rest", "Workers.in_thread", "Executor.in_handler"),
 )
 
 OTHERS = {
@@ -24,7 +24,7 @@ OTHERS = {
     **dict.fromkeys(("Engine._resume", "Runner.resume"), "a start() before a stop() has ended"),
     "Engine._schedule_failed": "a schedule of the user's that raises",
     **dict.fromkeys(
-        ("LiveRun.give_up", "HandlerCall.lost", "Executor.thread_died", "Executor._thread_died"),
+        ("LiveRun.give_up", "Executor._thread_died"),
         "what is done about a defect, which no scene has",
     ),
     "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
@@ -36,12 +36,12 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Executor._end_stored": ("return",),
         "Executor._handler_ended": ("return",),
         "Executor._recorded": ("return",),
-        "Executor._take_note": ("winner.run_ended(run)",),
+        "Executor._take_note": ("self._winner.run_ended(run)",),
         "Workers._look": (
             "self._workers.discard(worker)",
             "self._count -= 1",
-            "if worker.work is not None:",
-            "self._timers.post(worker.work.lost)  # each guarded",
+            "if worker.live is not None:",
+            "self._timers.post(self._lost, worker.live)  # each guarded",
         ),
         "Runner._answered": ("return",),
         "call_backend": (
@@ -76,6 +76,9 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
     "a second stop(), after the first one has ended": {
         "Engine._stop": ('waker.put("closed")', 'waker.put("drained")'),
     },
+    "a store that has more to prune than one call may": {
+        "Engine._pruned": ("self.timers.after(0.0, self._prune_jobs, retentions)",),
+    },
     "a job that is removed while the store is asked about it": {
         "Recovery._declared": ("return",),
         "Recovery._recovered": ("return",),
@@ -104,7 +107,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             'run.result = replace(run.result, status="interrupted")',
         ),
         "Executor._timed_out": ("return",),
-        "Executor.call_handler": (
+        "Executor._call_handler": (
             'run.signal.set("lease-lost")',
             "run.signal.raise_if_set()",
         ),
@@ -138,14 +141,21 @@ UNREACHED = {
 
 _STOP = (
     *("Engine._stop", "Engine._note_waiting", "Engine._idle", "Engine._idle.<lambda>"),
-    *("Engine._closed", "Runner.stop", "LeaseRunner.stop", "Workers.end", "StoreQueue.close"),
+    *(
+        "Engine._closed",
+        "Runner.stop",
+        "LeaseRunner.stop",
+        "Workers.end",
+        "Executor.end",
+        "StoreQueue.close",
+    ),
     *("StoreQueue._run", "StoreQueue._refuse_the_rest", "Workers._end"),
 )
 _LOST = (
     *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up", "StoreQueue._serve"),
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
-_ANSWER = ("Call.answer", "Executor._next", "Executor._settle.<lambda>")
+_ANSWER = ("Call.answer",)
 _HELD = (
     *("Runner._answered", "Runner.step", "Room.leave", "Executor._handler_ended"),
     *("ClaimOnlyRunner._answered", "ClaimOnlyRunner._won"),
@@ -164,8 +174,8 @@ the others are not disturbed.
 """
 
 MENDED = (
-    *("Worker.run", "Executor.call_handler", "error_text", "Workers.reserve", "Executor._begin"),
-    *("Executor._store_end", "Executor._end_stored"),
+    *("Worker.run", "Executor._call_handler", "error_text", "Workers.reserve", "Executor._begin"),
+    *("Executor._store_end", "Executor._end_stored", "Executor._ask", "Executor._released"),
     *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
     *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),
     *("ClaimOnlyRunner._begin", "StoreQueue._attempt"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import typing
 from collections.abc import Callable
@@ -24,8 +25,10 @@ from leasecron import (
     Scheduler,
     StoreFailed,
 )
-from leasecron.events import EVENT_NAMES, Event
+from leasecron.events import EVENT_NAMES, Event, EventBus, EventName
+from leasecron.logs import EventLog
 from leasecron.model import Reason, SkipReason, Status, Trigger
+from leasecron.testing import EventRecorder, FakeClock
 
 COMMON = {"at": datetime, "job": str, "slot": datetime, "instance": str}
 FIELDS: dict[type[Any], dict[str, Any]] = {
@@ -308,3 +311,44 @@ def test_a_listener_that_cannot_be_called_is_refused(listener: Any) -> None:
         with pytest.raises(ConfigurationError, match="'skip'") as caught:
             call()
         assert repr(listener) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+@pytest.mark.parametrize(
+    ("level", "listened_to", "wanted"),
+    [
+        (logging.WARNING, None, {"failure", "interrupted", "skip", "error"}),
+        (logging.INFO, None, set(EVENT_NAMES)),
+        (logging.WARNING, "start", {"start", "failure", "interrupted", "skip", "error"}),
+        (logging.WARNING, "success", {"success", "failure", "interrupted", "skip", "error"}),
+        (logging.WARNING, "*", set(EVENT_NAMES)),
+    ],
+)
+def test_only_what_makes_no_line_and_has_no_listener_is_not_wanted(
+    name: EventName,
+    level: int,
+    listened_to: str | None,
+    wanted: set[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(level, "leasecron")
+    clock = FakeClock()
+    bus = EventBus(clock, lambda: "instance", EventLog(clock))
+    if listened_to is not None:
+        bus.on(listened_to, print)
+    assert bus.wants(name) == (name in wanted)
+
+
+def test_an_event_that_nobody_hears_is_not_made(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "leasecron")
+    emitted: list[str] = []
+    monkeypatch.setattr(EventBus, "emit", lambda _self, event: emitted.append(event.name))
+    monkeypatch.setattr(EventRecorder, "__init__", lambda *_: None)  # which hears them all
+    one = fleet.instance()
+    ran: list[float] = []
+    one.every(10, lambda: ran.append(seconds(fleet.clock)))
+    fleet.start()
+    fleet.until(11)
+    assert (ran, emitted) == ([10.0], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,8 @@ from leasecron import BackendError, BackendUnavailable, RunAborted, RunContext
 from leasecron.lease_runner import LeaseRunner
 from leasecron.leases import Lease
 from leasecron.model import Claim, Ending, LeaseRef
-from leasecron.workers import Work, Workers
+from leasecron.runs import LiveRun
+from leasecron.workers import Workers
 
 
 class Told:
@@ -362,13 +364,17 @@ def test_a_handler_whose_thread_is_long_in_coming_is_not_called_without_its_leas
     called: list[str] = []
     one = fleet.instance()
     one.every(600, lambda: called.append("called"), lease=4, heartbeat=1, max_attempts=1)
-    given: list[Work] = []
+    given: list[Callable[[], None]] = []
+
+    def keep(workers: Workers, run: LiveRun) -> None:
+        given.append(lambda: workers._call(run))
+
     with monkeypatch.context() as patched:
-        patched.setattr(Workers, "give", lambda _self, work: given.append(work))
+        patched.setattr(Workers, "give", keep)
         patched.setattr(LeaseRunner, "_tick", lambda *_: None)  # nor is it told in time
         fleet.start()
         fleet.until(606)
-    fleet.clock.start_thread(given[0].call, "the worker")
+    fleet.clock.start_thread(given[0], "the worker")
     fleet.until(620)
     assert called == []
     (event,) = one.of("interrupted")

@@ -370,3 +370,16 @@ def test_history_answers_while_the_store_is_being_closed(fleet: Fleet) -> None:
     assert [result.slot for result in one.scheduler.history()] == [at(10)]
     fleet.until(30)
     assert answers == [True]
+
+
+def test_what_is_kept_of_a_job_is_found_out_once_a_pass_and_not_at_every_call_of_it(
+    fleet: Fleet,
+) -> None:
+    one = instance_with_work(fleet, 1)
+    left = iter([True, True, True, False])
+    one.store.scripts["prune"] = lambda _retentions: next(left)
+    fleet.start()
+    fleet.until(10)
+    calls = one.store.of("prune")
+    assert len(calls) == 4
+    assert len({id(retention) for call in calls for retention in call.items}) == 1

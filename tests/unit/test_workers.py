@@ -12,6 +12,8 @@ from runs_support import SEEDS, Fleet, at
 
 from leasecron import RunContext
 from leasecron.backends.memory import MemoryBackend
+from leasecron.executor import Executor
+from leasecron.runs import LiveRun
 from leasecron.workers import IDLE, Worker
 
 
@@ -101,18 +103,13 @@ def test_the_copy_of_a_worker_in_a_child_that_its_handler_forked_ends(
 ) -> None:
     here = os.getpid()
 
-    class Forking:
-        def call(self) -> None:
-            patched.setattr(os, "getpid", lambda: here + 1)
-
-        def lost(self) -> None:
-            raise AssertionError("the thread did not die on it")
-
     given = fleet.clock.waker()
-    worker = Worker(given, lambda _ended: None)
+    worker = Worker(
+        given, lambda _run: patched.setattr(os, "getpid", lambda: here + 1), lambda _ended: None
+    )
     with monkeypatch.context() as patched:
         fleet.clock.start_thread(worker.run, "leasecron-worker-1")
-        given.put(Forking())
+        given.put("a run")
         fleet.clock.settle()
         left = workers(fleet)
     given.put(None)
@@ -127,13 +124,19 @@ def test_a_thread_that_died_without_a_word_is_missed(
 ) -> None:
     fleet = Fleet(0, memory())
     one = fleet.instance()
-    with monkeypatch.context() as patched:
-        patched.setattr("leasecron.executor.Executor.call_handler", lambda *_: sys.exit())
-        for number in range(3):
-            one.every(600, lambda: None, name=f"job {number}", jitter=0)
-        fleet.start()
-        fleet.until(601)
-        assert workers(fleet) == []
+    call_handler = Executor._call_handler
+
+    def die_at_first(executor: Executor, run: LiveRun) -> None:
+        if fleet.clock.wall() < at(601).timestamp():
+            sys.exit()
+        call_handler(executor, run)
+
+    monkeypatch.setattr(Executor, "_call_handler", die_at_first)
+    for number in range(3):
+        one.every(600, lambda: None, name=f"job {number}", jitter=0)
+    fleet.start()
+    fleet.until(601)
+    assert workers(fleet) == []
     fleet.until(1201)
     assert sorted(event.slot for event in one.of("success")) == [at(n) for n in run for _ in "123"]
     assert one.scheduler.stop()
