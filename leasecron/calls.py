@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from leasecron.backends.base import Backend, LeaseBackend
 from leasecron.clock import Waker
 from leasecron.logger import logger
-from leasecron.model import LeaseState
+from leasecron.model import LeaseState, RunResult
 
 Kind = Literal[
     "heartbeat", "finish", "release", "claim", "save_results", "declare", "unfinished", "other"
@@ -39,12 +39,17 @@ What it was submitted with beside them comes first: a batch is answered without 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One item for the backend, and whom to tell."""
+    """One item for the backend, and whom to tell.
+
+    ``record`` is saved once the backend has said True to an end: the second write follows the first
+    without a question in between, and it is what is answered then.
+    """
 
     kind: Kind
     item: Any
     reply: Reply
     context: tuple[Any, ...] = ()
+    record: RunResult | None = None
     give_up: float | None = None
     operation: str | None = None
     awaited: bool = False

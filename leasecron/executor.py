@@ -2,11 +2,11 @@
 
 Everything here but the handler's call runs in the timers thread, so exactly one of "the handler
 ended", "the timeout passed" and "the scheduler stops" decides how a run ended, and no lock is
-needed for it. What follows a decision is driven by the store's answers: first the end is stored in
-the lease state, then the history record is written, then the event is sent.
+needed for it. What follows a decision is driven by the store: first the end is stored in the lease
+state, then the history record is written, then the event is sent.
 
-    running -- handler returned or raised --> decided --> end stored --> recorded --> event
-    running -- timeout --> decided, lease kept --> end stored --> recorded --> event
+    running -- handler returned or raised --> decided --> end stored and recorded --> event
+    running -- timeout --> decided, lease kept --> end stored and recorded --> event
                                           and when the thread is back at last: lease released
 """
 
@@ -20,7 +20,7 @@ from typing import Protocol
 from leasecron.calls import Kind
 from leasecron.clock import Clock
 from leasecron.events import EventBus, RunFailed, RunInterrupted, RunStarted, RunSucceeded
-from leasecron.model import Ending, Status, from_seconds
+from leasecron.model import Ending, RunResult, Status, from_seconds
 from leasecron.runs import LiveRun, error_text
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
@@ -181,13 +181,13 @@ class Executor:
         self._store_end(run)
 
     def _store_end(self, run: LiveRun) -> None:
-        """Write the end into the lease state: the first of the two writes of step 6."""
+        """Make the two writes of step 6: the end in the lease state, and then the record."""
         assert run.result is not None
         interrupted = run.result.status == "interrupted"
         if interrupted:
             run.reason = run.signal.reason
         if run.lease is None:  # nothing but the history
-            self._save_result(run)
+            self._ask("save_results", run.result, run, self._recorded)
             return
         ending = Ending(
             run.claim.job,
@@ -200,36 +200,21 @@ class Executor:
             counted=run.reason == "lease-lost",
         )
         kind: Kind = "release" if interrupted else "finish"
-        self._ask(kind, ending, run, self._end_stored)
+        self._ask(kind, ending, run, self._recorded, run.result)
 
-    def _end_stored(self, run: LiveRun, owned: object, _asked_at: float) -> None:
+    def _recorded(self, run: LiveRun, answer: object, _asked_at: float) -> None:
         assert run.result is not None
         if run.given_up:
             return
-        run.end_stored = True
-        run.owned = owned is True
-        if run.owned:
-            self._save_result(run)
-            return
-        # Whoever took the run over has recorded this attempt as lost.
         run.recorded = True
-        if run.result.status != "interrupted":
-            run.reason = "takeover"
-            run.result = replace(run.result, status="interrupted")
-        self._send(run)
-        self._settle(run)
-
-    def _save_result(self, run: LiveRun) -> None:
-        """Write the history record: the second write of step 6."""
-        self._ask("save_results", run.result, run, self._recorded)
-
-    def _recorded(self, run: LiveRun, error: BaseException | None, _asked_at: float) -> None:
-        if run.given_up:
-            return
-        run.end_stored = run.recorded = True
-        if error is not None:
+        run.owned = answer is None or isinstance(answer, BaseException)
+        if not run.owned:  # whoever took the run over has recorded this attempt as lost
+            if run.result.status != "interrupted":
+                run.reason = "takeover"
+                run.result = replace(run.result, status="interrupted")
+        elif isinstance(answer, BaseException):
             # The run has ended all the same: it is reported, and never run again for this.
-            self._bus.error("save_results", error, run.claim.job, run.claim.slot)
+            self._bus.error("save_results", answer, run.claim.job, run.claim.slot)
         self._send(run)
         self._settle(run)
 
@@ -246,9 +231,17 @@ class Executor:
     def _released(self, run: LiveRun, _owned: object, _asked_at: float) -> None:
         self._winner.run_ended(run)
 
-    def _ask(self, kind: Kind, item: object, run: LiveRun, step: Callable[..., None]) -> None:
+    def _ask(
+        self,
+        kind: Kind,
+        item: object,
+        run: LiveRun,
+        step: Callable[..., None],
+        record: RunResult | None = None,
+    ) -> None:
         """Ask the store, and make the run's next step with what it answers."""
-        self._store.submit(kind, item, self._timers.post, self._winner.step, run, step)
+        post, next_step = self._timers.post, self._winner.step
+        self._store.submit(kind, item, post, next_step, run, step, record=record)
 
     def _send(self, run: LiveRun) -> None:
         assert run.result is not None

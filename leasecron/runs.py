@@ -29,7 +29,6 @@ class LiveRun:
     __slots__ = (
         "attempt",
         "claim",
-        "end_stored",
         "error",
         "exception",
         "fence",
@@ -76,15 +75,14 @@ class LiveRun:
         self.error: str | None = None
         self.result: RunResult | None = None  # set once it is decided how the run ended
         self.reason: Reason | None = None  # of an interrupted run
-        self.end_stored = False
         self.recorded = False
         self.owned = True  # False once the store has said that the token owns the run no longer
         self.given_up = False  # a step of it failed: nobody knows how it stands
 
     @property
     def needs_lease(self) -> bool:
-        """Say whether to keep the lease alive: until the end is stored and the thread is back."""
-        return self.owned and (not self.end_stored or self.running)
+        """Say whether to keep the lease alive: until the end is recorded and the thread is back."""
+        return self.owned and (not self.recorded or self.running)
 
     def context(self) -> RunContext:
         """Return what the handler is given."""

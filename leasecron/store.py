@@ -12,6 +12,7 @@ import queue
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from leasecron.backends.base import Backend, OneUnavailable
@@ -29,7 +30,7 @@ from leasecron.calls import (
 from leasecron.clock import Clock, Waker
 from leasecron.errors import BackendUnavailable, SchedulerStateError
 from leasecron.logger import logger
-from leasecron.model import Claim
+from leasecron.model import Claim, RunResult
 
 BATCH = 1000
 FIRST_DELAY = 0.05
@@ -101,13 +102,20 @@ class StoreQueue:
             raise error
 
     def submit(
-        self, kind: Kind, item: Any, reply: Reply, *context: Any, give_up: float | None = None
+        self,
+        kind: Kind,
+        item: Any,
+        reply: Reply,
+        *context: Any,
+        record: RunResult | None = None,
+        give_up: float | None = None,
     ) -> None:
         """Queue one item; ``give_up`` is the monotonic time after which a fault is the answer.
 
-        The reply gets ``context``, then the answer and when the store was asked.
+        ``record`` follows an end that the store has taken. The reply gets ``context``, then the
+        answer and when the store was asked.
         """
-        self._waker.put(Call(kind, item, reply, context, give_up))
+        self._waker.put(Call(kind, item, reply, context, record, give_up))
 
     def submit_other(self, operation: str, function: Callable[[Any], Any], reply: Reply) -> None:
         """Queue ``function``, which is called with the backend."""
@@ -124,7 +132,7 @@ class StoreQueue:
         def reply(answer: Any, _asked_at: float) -> None:
             answered.put(answer)
 
-        call = Call("other", function, reply, (), give_up, operation, awaited=True)
+        call = Call("other", function, reply, (), None, give_up, operation, awaited=True)
         self._waker.put(call)
         if self._ended:  # asked after the hand-over: the thread looks once more at its end
             raise _stopped()
@@ -289,26 +297,29 @@ class StoreQueue:
         if self._outage is None:
             return
         for pending in self._pending.values():
-            kept: list[Call] = []
-            for call in pending:
-                # A call that has met no outage is made: the one noted here may be over by now.
-                if call.tries and call.give_up is not None and call.give_up <= now:
-                    call.answer(self._outage, now)
-                else:
-                    kept.append(call)
-            pending.clear()
-            pending.extend(kept)
+            # A call that has met no outage is made: the one noted here may be over by now.
+            over = [c for c in pending if c.tries and c.give_up is not None and c.give_up <= now]
+            if over:
+                gone = {*over}
+                kept = [call for call in pending if call not in gone]
+                pending.clear()
+                pending.extend(kept)
+            for call in over:
+                call.answer(self._outage, now)
 
     def _serve(self, kind: Kind, size: int) -> bool:
         """Attempt some calls; where a defect of ours cuts that short, nobody waits in vain."""
         pending = self._pending[kind]
         batch: list[Call] = []
         try:
-            batch += [pending.popleft() for _ in range(min(size, len(pending)))]
+            batch += islice(pending, size)
+            for _ in batch:  # taken out only now that they are held: none is lost in between
+                pending.popleft()
             return not batch or self._attempt(kind, batch)
         except Exception as error:
             now = self._clock.monotonic()
-            queued = {*pending, *(call for _, call in self._delayed)}
+            queued = {call for kind_ in ORDER for call in self._pending[kind_]}
+            queued.update(call for _, call in self._delayed)
             for call in batch:
                 if call.answered or call in queued:
                     continue
@@ -335,8 +346,16 @@ class StoreQueue:
         self._delay, self._put_off, self._outage = 0.0, 0.0, None
         self._failing.discard(batch[0].name)
         for call, answer in zip(batch, answers, strict=True):
-            call.answer(answer, asked_at)
+            if call.record is not None and answer is True:
+                self._save(call, call.record)
+            else:
+                call.answer(answer, asked_at)
         return True
+
+    def _save(self, call: Call, record: RunResult) -> None:
+        """Have the record of an end written that the store has taken."""
+        call.kind, call.item, call.record, call.tries = "save_results", record, None, 0
+        self._pending["save_results"].append(call)
 
     def _attempt_singly(self, kind: Kind, batch: list[Call]) -> bool:
         pending = self._pending[kind]

@@ -33,7 +33,6 @@ OTHERS = {
 
 _LINES: dict[str, dict[str, tuple[str, ...]]] = {
     "what is done about a defect of ours or of a backend, which errors here lead to": {
-        "Executor._end_stored": ("return",),
         "Executor._handler_ended": ("return",),
         "Executor._recorded": ("return",),
         "Executor._take_note": ("self._winner.run_ended(run)",),
@@ -102,7 +101,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Backups._looked": ("return",),
         "Backups._wait": ("self._timers.cancel(check.timer)",),
         "Backups.not_started": ("self.drop(key)",),
-        "Executor._end_stored": (
+        "Executor._recorded": (
             'run.reason = "takeover"',
             'run.result = replace(run.result, status="interrupted")',
         ),
@@ -175,7 +174,7 @@ the others are not disturbed.
 
 MENDED = (
     *("Worker.run", "Executor._call_handler", "error_text", "Workers.reserve", "Executor._begin"),
-    *("Executor._store_end", "Executor._end_stored", "Executor._ask", "Executor._released"),
+    *("Executor._store_end", "Executor._recorded", "Executor._ask", "Executor._released"),
     *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
     *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),
     *("ClaimOnlyRunner._begin", "StoreQueue._attempt"),
