@@ -94,7 +94,5 @@ def test_a_defect_between_the_two_writes_neither_loses_nor_doubles_an_answer(
     end(opened, "finish", 1, 2, 3)
     opened.clock.advance(5)
     assert sorted(opened.replies) == [(1, None), (2, None), (3, None)]
-    saved: list[Any] = [
-        item for name, items in opened.work() if name == "save_results" for item in items
-    ]
-    assert sorted(result.fence for result in saved) == [1, 2, 3]
+    saved = [items for operation, items in opened.work() if operation == "save_results"]
+    assert sorted(result.fence for results in saved for result in results) == [1, 2, 3]
