@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from leasecron.backends.claims import answer_by_row, answer_unchanged, decide
 from leasecron.backends.rows import Moment, Standing
 from leasecron.backends.sqlite_batches import columns, execute_rows
-from leasecron.backends.sqlite_runs import Key, LoadedRuns, data_version
+from leasecron.backends.sqlite_runs import Key, LoadedRuns
 from leasecron.model import Claim, ClaimAnswer
 
 Asked = tuple[Claim, int]
@@ -62,11 +62,10 @@ def decide_claims(
     connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked], reading: Reading
 ) -> None:
     """Decide, under the write lock, the claims that are left, and put in their answers."""
-    if data_version(connection) == reading.table.version:
-        table = reading.table  # nobody has written since it was read
+    table, keys = reading.table, [_key(asked[place]) for place in reading.left]
+    if table.holds(keys):
         table.see(moment)
     else:
-        keys = [_key(asked[place]) for place in reading.left]
         table = LoadedRuns(connection, moment)
         table.load(keys)
         table.load_jobs(keys)

@@ -32,6 +32,17 @@ _MARKS = f"""
     SELECT {columns("jobs.name", "jobs.pruned", "jobs.newest")} FROM asked CROSS JOIN jobs
     ON jobs.name = asked.job WHERE jobs.pruned >= asked.slot OR jobs.newest > asked.slot
 """
+_KNOWN = f"""
+    WITH asked(job, slot) AS (VALUES {{rows}})
+    SELECT {columns("asked.job")} FROM asked WHERE EXISTS (
+        SELECT 1 FROM runs WHERE runs.slot = asked.slot AND runs.job = asked.job
+    ) OR EXISTS (
+        SELECT 1 FROM runs INDEXED BY runs_open WHERE runs.job = asked.job AND {OPEN}
+    ) OR EXISTS (
+        SELECT 1 FROM jobs WHERE jobs.name = asked.job
+        AND (jobs.pruned >= asked.slot OR jobs.newest > asked.slot)
+    )
+"""
 _CLAIMED_BETWEEN = "SELECT 1 FROM runs WHERE slot > ? AND slot <= ? AND job = ? LIMIT 1"
 _PUT = f"""
     INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (slot, job)
@@ -83,6 +94,19 @@ class LoadedRuns:
             if pruned is not None:
                 self._pruned[job] = pruned
         self.version = data_version(self._connection)
+
+    def holds(self, keys: Sequence[Key]) -> bool:
+        """Say, under the write lock, whether ``load_jobs`` of these runs would give the same again.
+
+        True where nobody has written since. Where somebody has, it is asked only about what had
+        nothing to be loaded, as runs that are due have: that is one question and quickly answered,
+        while others stand in line for the lock.
+        """
+        if data_version(self._connection) == self.version:
+            return True
+        if self._rows or self._newest:
+            return False
+        return not execute_rows(self._connection, _KNOWN, keys)
 
     def see(self, moment: Moment) -> None:
         """Judge by another moment from now on, before anything was changed."""

@@ -42,6 +42,20 @@ def claims_of_many(token: str, **fields: object) -> list[Claim]:
     return [a_claim(0, f"{token}{n}", job=f"job-{n}", **fields) for n in range(MANY)]
 
 
+def read_and_then(write: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have ``write`` done between the next claim's read and its transaction."""
+
+    def read_first(
+        connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked]
+    ) -> Reading:
+        found = read_claims(connection, moment, asked)
+        monkeypatch.undo()
+        write()
+        return found
+
+    monkeypatch.setattr("leasecron.backends.sqlite.read_claims", read_first)
+
+
 def newest(path: Path) -> dict[str, int | None]:
     """Return the newest slots that the store notes, in seconds after the start."""
     with closing(sqlite3.connect(path)) as connection:
@@ -100,20 +114,80 @@ def test_claims_are_decided_by_what_another_wrote_after_the_read(
     other = Driver(SqliteBackend(path), store.clock)
     other.backend.open(store.clock)
 
-    def read_first(
-        connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked]
-    ) -> Reading:
-        found = read_claims(connection, moment, asked)
-        monkeypatch.undo()
+    def write() -> None:
         other.take_over(0, "b", job="over")
         other.win(0, "b", job="free")
-        return found
 
-    monkeypatch.setattr("leasecron.backends.sqlite.read_claims", read_first)
+    read_and_then(write, monkeypatch)
     answers = store.backend.claim([a_claim(0, "c", job=job) for job in ("over", "free")])
 
     assert [answer.holder for answer in answers] == ["instance-b", "instance-b"]
     assert [answer.outcome for answer in answers] == ["running", "running"]
+    other.backend.close()
+
+
+def written(store: Driver, what: str) -> None:
+    """Write what one of ``WRITES`` says; whether it wins is not what matters."""
+    slot, job, done = WRITES[what]
+    store.claim(slot, "b", job=job, overlap="allow")
+    if done:
+        store.finish(slot, "b", job=job)
+
+
+WRITES = {
+    "another job's run": (10, "other", False),
+    "this run": (10, JOB, False),
+    "this run, done": (10, JOB, True),
+    "an older run": (0, JOB, False),
+    "an older run, done": (0, JOB, True),
+    "a newer run": (20, JOB, False),
+    "a newer run, done": (20, JOB, True),
+}
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+@pytest.mark.parametrize("before", [None, *WRITES])
+@pytest.mark.parametrize("between", WRITES)
+def test_what_another_wrote_after_the_read_counts_in_whatever_takes_the_lock(
+    store: Driver,
+    path: Path,
+    tmp_path: Path,
+    before: str | None,
+    between: str,
+    overlap: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    earlier, later = (Driver(SqliteBackend(tmp_path / name), store.clock) for name in ("e", "l"))
+    other = Driver(SqliteBackend(path), store.clock)
+    for each in (earlier, later, other):
+        each.backend.open(store.clock)
+    store.clock.advance(20)
+    for each in (store, earlier, later):
+        if before is not None:
+            written(each, before)
+    written(later, between)
+    read_and_then(lambda: written(other, between), monkeypatch)
+
+    answers = [each.claim(10, "c", overlap=overlap) for each in (store, earlier, later)]
+
+    # A loser may be told how it was when he looked.
+    at_the_read = answers[0] == answers[1] and answers[0].outcome != "won"
+    assert at_the_read or answers[0] == answers[2]
+    for each in (earlier, later, other):
+        each.backend.close()
+
+
+def test_what_had_nothing_to_be_loaded_is_not_loaded_again_since_somebody_wrote(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Driver(SqliteBackend(path), store.clock)
+    other.backend.open(store.clock)
+    read_and_then(lambda: other.win(0, "b", job="other"), monkeypatch)
+
+    noted = statements(store, lambda: store.backend.claim(claims_of_many("a")))
+
+    writing = noted[noted.index("BEGIN IMMEDIATE") :]
+    assert len([text for text in writing if "WITH asked" in text]) == 1
     other.backend.close()
 
 
