@@ -37,7 +37,8 @@ class Request(NamedTuple):
 
 
 CLAIMS = 250
-"""Claims on their way at once; more in a batch cost more in memory than they save on the disk."""
+"""Claims on their way at once. What lives is looked at by the garbage collector again and again:
+more in a batch cost more there than they save on the disk."""
 
 
 class Room:
