@@ -76,6 +76,10 @@ class _WakingLater(threading.local):
 
     def __exit__(self, *_: object) -> None:
         self._open = False
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake the readers of all that was handed over so far."""
         while self._wakers:
             self._wakers.pop().wake()
 
@@ -132,6 +136,7 @@ class SystemWaker:
             left = longest if deadline is None else min(longest, deadline - time.monotonic())
             if left <= 0:
                 raise queue.Empty
+            WAKING_LATER.wake()  # whom we wait for may wait for what this very thread handed over
             woken = self._woken.acquire(timeout=left)
 
     def drain(self) -> list[Any]:

@@ -207,7 +207,7 @@ class Executor:
         if run.given_up:
             return
         run.recorded = True
-        run.owned = answer is None or isinstance(answer, BaseException)
+        run.owned = answer is not False
         if not run.owned:  # whoever took the run over has recorded this attempt as lost
             if run.result.status != "interrupted":
                 run.reason = "takeover"

@@ -200,13 +200,15 @@ class LeaseRunner(Runner):
 
     def _beaten(self, run: LiveRun, lease: Lease, answer: object, asked_at: float) -> None:
         lease.queued = False
-        if not run.needs_lease:  # answered after the end was stored
+        if not run.needs_lease:  # answered after the end was recorded
             return
         if answer == "ok":
             lease.renewed(asked_at)
             self._heartbeats_failing = False
         elif answer == "lost":
             lease.lost = True
+            if not run.running:  # as it is once the end is stored, while its record waits
+                return
             # While the lease was trusted it cannot have run out: its token was changed.
             trusted = lease.trusted(self._clock.monotonic())
             run.signal.set("takeover" if trusted else "lease-lost")

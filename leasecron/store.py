@@ -112,8 +112,9 @@ class StoreQueue:
     ) -> None:
         """Queue one item; ``give_up`` is the monotonic time after which a fault is the answer.
 
-        ``record`` follows an end that the store has taken. The reply gets ``context``, then the
-        answer and when the store was asked.
+        ``record`` follows an end that the store has taken, and is answered by None or an error; an
+        end that was not taken is answered by False. The reply gets ``context``, then the answer and
+        when the store was asked.
         """
         self._waker.put(Call(kind, item, reply, context, record, give_up))
 
@@ -348,13 +349,13 @@ class StoreQueue:
         for call, answer in zip(batch, answers, strict=True):
             if call.record is not None and answer is True:
                 self._save(call, call.record)
-            else:
-                call.answer(answer, asked_at)
+            else:  # by False for whatever is not True: None is the answer to a record
+                call.answer(answer if call.record is None else False, asked_at)
         return True
 
     def _save(self, call: Call, record: RunResult) -> None:
         """Have the record of an end written that the store has taken."""
-        call.kind, call.item, call.record, call.tries = "save_results", record, None, 0
+        call.kind, call.item, call.record = "save_results", record, None
         self._pending["save_results"].append(call)
 
     def _attempt_singly(self, kind: Kind, batch: list[Call]) -> bool:

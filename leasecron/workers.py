@@ -115,7 +115,7 @@ class Workers:
     def _look(self) -> None:
         """End the threads that were not needed since the last look, and miss those that died."""
         self._looking = False
-        dead = [w for w in self._workers if w.thread is not None and not w.thread.is_alive()]
+        dead = [w for w in [*self._workers] if w.thread is not None and not w.thread.is_alive()]
         for worker in dead:
             self._workers.discard(worker)
             self._count -= 1
@@ -127,3 +127,5 @@ class Workers:
         for worker in dead:
             if worker.live is not None:
                 self._timers.post(self._lost, worker.live)  # each guarded
+        while self._count < self._reserved:  # one that died idle was counted on meanwhile
+            self._start()

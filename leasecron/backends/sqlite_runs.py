@@ -39,8 +39,7 @@ _KNOWN = f"""
     ) OR EXISTS (
         SELECT 1 FROM runs INDEXED BY runs_open WHERE runs.job = asked.job AND {OPEN}
     ) OR EXISTS (
-        SELECT 1 FROM jobs WHERE jobs.name = asked.job
-        AND (jobs.pruned >= asked.slot OR jobs.newest > asked.slot)
+        SELECT 1 FROM jobs WHERE jobs.name = asked.job AND jobs.pruned >= asked.slot
     )
 """
 _CLAIMED_BETWEEN = "SELECT 1 FROM runs WHERE slot > ? AND slot <= ? AND job = ? LIMIT 1"
@@ -98,13 +97,14 @@ class LoadedRuns:
     def holds(self, keys: Sequence[Key]) -> bool:
         """Say, under the write lock, whether ``load_jobs`` of these runs would give the same again.
 
-        True where nobody has written since. Where somebody has, it is asked only about what had
-        nothing to be loaded, as runs that are due have: that is one question and quickly answered,
-        while others stand in line for the lock.
+        True where nobody has written since. Where somebody has, it is asked only about runs of jobs
+        that had none to be loaded, as those have that are due: that is one question and quickly
+        answered, while others stand in line for the lock. How new the others are is of no matter
+        to a run that has no row.
         """
         if data_version(self._connection) == self.version:
             return True
-        if self._rows or self._newest:
+        if self._rows:  # of which each may stand otherwise by now
             return False
         return not execute_rows(self._connection, _KNOWN, keys)
 

@@ -41,6 +41,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "self._count -= 1",
             "if worker.live is not None:",
             "self._timers.post(self._lost, worker.live)  # each guarded",
+            "self._start()",
         ),
         "Runner._answered": ("return",),
         "call_backend": (
@@ -109,6 +110,10 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Executor._call_handler": (
             'run.signal.set("lease-lost")',
             "run.signal.raise_if_set()",
+        ),
+        "LeaseRunner._beaten": (
+            "trusted = lease.trusted(self._clock.monotonic())",
+            'run.signal.set("takeover" if trusted else "lease-lost")',
         ),
         "LeaseRunner._not_won": ("return",),
         "LeaseRunner._tick": ("return",),

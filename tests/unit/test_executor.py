@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from runs_support import Fleet, Instance, at
 
-from leasecron import BackendError, RunAborted, RunContext, RunResult
+from leasecron import AbortSignal, BackendError, RunAborted, RunContext, RunResult
 from leasecron.runs import MAX_ERROR, error_text
 
 
@@ -250,13 +250,15 @@ def test_a_record_that_cannot_be_written_is_an_error_and_the_run_has_succeeded_a
 
 def test_a_record_waits_for_a_store_that_is_away(fleet: Fleet) -> None:
     one = fleet.instance()
-    one.every(600, lambda: None)
+    signals: list[AbortSignal] = []
+    one.every(600, lambda ctx: signals.append(ctx.signal))
     one.store.cut("save_results")
     fleet.start()
     fleet.until(620)
     assert one.told == ["start", "error"]
-    # The end is stored, which the first heartbeat is told: nothing is left to be kept.
+    # The end is stored, as the first heartbeat hears: nothing is left to be kept or to be told.
     assert len(one.store.of("heartbeat")) == 1
+    assert signals[0].reason is None
     one.store.heal()
     fleet.until(622)
     assert one.told == ["start", "error", "success"]

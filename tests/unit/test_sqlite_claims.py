@@ -15,7 +15,7 @@ from contract.hand_clock import START
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_claims import Asked, Reading, read_claims
-from leasecron.model import Claim, ClaimAnswer, Declaration
+from leasecron.model import Claim, ClaimAnswer, Declaration, Retention
 
 MANY = 64
 """Claims of one call, which one statement holds."""
@@ -175,6 +175,53 @@ def test_what_another_wrote_after_the_read_counts_in_whatever_takes_the_lock(
     assert at_the_read or answers[0] == answers[2]
     for each in (earlier, later, other):
         each.backend.close()
+
+
+def test_a_late_end_of_an_older_run_that_comes_after_the_read_stands(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.win(0, "a")
+    store.clock.advance(LEASE)
+    other = Driver(SqliteBackend(path), store.clock)
+    other.backend.open(store.clock)
+    read_and_then(lambda: other.finish(0, "a"), monkeypatch)
+
+    answer = store.claim(10, "c")
+
+    assert (answer.outcome, answer.closed) == ("won", ())
+    assert other.claim(0, "d").outcome == "done"
+    assert store.backend.history() == []
+    other.backend.close()
+
+
+def test_a_prune_that_comes_after_the_read_is_seen(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Driver(SqliteBackend(path), store.clock)
+    other.backend.open(store.clock)
+
+    def claim_and_prune() -> None:
+        for slot in (10, 20):
+            other.win(slot, "b", max_late=1e9)
+            other.finish(slot, "b")
+        other.clock.advance(LEASE + 100)
+        other.backend.prune([Retention(JOB, 0.0, 0, 0.0)])
+
+    read_and_then(claim_and_prune, monkeypatch)
+
+    assert store.claim(10, "c", max_late=1e9).outcome == "done"
+    other.backend.close()
+
+
+def test_leases_are_judged_by_the_clock_that_is_read_under_the_lock(
+    store: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.win(0, "a")
+    read_and_then(lambda: store.clock.advance(LEASE), monkeypatch)
+
+    answers = store.backend.claim([a_claim(10, "c"), a_claim(20, "d", overlap="allow")])
+
+    assert answers[0].outcome == "won"
 
 
 def test_what_had_nothing_to_be_loaded_is_not_loaded_again_since_somebody_wrote(

@@ -172,3 +172,17 @@ def test_a_timeout_longer_than_the_run_does_nothing(fleet: Fleet) -> None:
     fleet.until(600 + 3600)
     assert one.told[:2] == ["start", "success"]
     assert one.of("failure") == []
+
+
+def test_a_handler_that_returns_late_is_not_let_go_before_its_end_is_recorded(fleet: Fleet) -> None:
+    one = fleet.instance()
+    one.every(600, lambda: fleet.nap(4), timeout=2)
+    one.store.cut("save_results")
+    fleet.start()
+    fleet.until(610)
+    assert one.store.of("release") == []
+    assert one.scheduler.stop(1) is False
+    one.store.heal()
+    fleet.until(620)
+    assert one.told.count("failure") == 1
+    assert len(one.store.of("release")) == 1

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from fake_instances import NOON, START
 from timers_bench import Bench, job
 
+from leasecron import Scheduler
 from leasecron.clock import MAX_WAIT
 from leasecron.deadlines import Deadlines, Timer
 from leasecron.schedules import Every
-from leasecron.testing import FakeClock
+from leasecron.testing import EventRecorder, FakeClock
 
 
 def test_deadlines_come_in_order_of_time_and_then_of_arrival(bench: Bench) -> None:
@@ -171,3 +172,23 @@ def test_a_deadline_does_not_wait_behind_all_that_was_handed_over(bench: Bench) 
     bench.do((timers.after, 0.0, log.append, "due"), *handed_over)
     assert 0 < log.index("due") < 1000
     assert [each for each in log if each != "due"] == [*range(2000)]
+
+
+def test_a_schedule_may_ask_the_store_of_the_scheduler_that_asks_it() -> None:
+    scheduler = Scheduler("memory://")
+
+    class Asking:
+        def next_after(self, t: datetime) -> datetime:
+            scheduler.history(limit=1)
+            return t + timedelta(milliseconds=50)
+
+        def latest_at(self, t: datetime) -> None:
+            return None
+
+    for number in range(3):
+        scheduler.add(f"job {number}", Asking(), lambda: None, jitter=0)
+    recorder = EventRecorder()
+    scheduler.on("*", recorder)
+    with scheduler:
+        recorder.wait_for("success", timeout=4.0)
+    assert recorder.of("error") == []

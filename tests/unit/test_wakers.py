@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from leasecron.clock import WAKING_LATER, SystemWaker
 
-LONG = 30.0
+LONG = 10.0  # and well below MAX_WAIT, after which a reader looks by itself
 
 
 class Readers:
@@ -33,8 +34,9 @@ class Readers:
         self.go.set()
         for _ in self.threads:
             self.waker.put(None)
+        deadline = time.monotonic() + LONG  # of all together
         for thread in self.threads:
-            thread.join(LONG)
+            thread.join(max(0.0, deadline - time.monotonic()))
         assert not any(thread.is_alive() for thread in self.threads)
 
 
@@ -104,3 +106,29 @@ def test_the_batch_of_one_thread_holds_back_nothing_of_another(readers: Readers)
     threading.Thread(target=write).start()
     batching.join(LONG)
     assert not batching.is_alive()
+
+
+def test_after_a_batch_a_put_of_any_thread_wakes_again(readers: Readers) -> None:
+    with WAKING_LATER:
+        readers.waker.put("in the batch")
+    assert readers.read.get(timeout=LONG) == "in the batch"
+    threading.Thread(target=readers.waker.put, args=("after it",)).start()
+    assert readers.read.get(timeout=LONG) == "after it"
+
+
+def test_who_waits_inside_a_batch_wakes_first_whom_it_may_wait_for() -> None:
+    asked, answered = SystemWaker(), SystemWaker()
+
+    def answer() -> None:
+        while (question := asked.get()) is not None:
+            answered.put(question)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    for number in range(50):  # of which most find the other one asleep
+        with WAKING_LATER:
+            asked.put(number)
+            assert answered.get(LONG) == number
+    asked.put(None)
+    thread.join(LONG)
+    assert not thread.is_alive()

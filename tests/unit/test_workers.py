@@ -141,3 +141,20 @@ def test_a_thread_that_died_without_a_word_is_missed(
     assert sorted(event.slot for event in one.of("success")) == [at(n) for n in run for _ in "123"]
     assert one.scheduler.stop()
     fleet.close()
+
+
+def test_a_run_that_was_given_when_its_thread_had_died_idle_gets_another(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, died = Worker.run, iter([True])
+
+    def die_at_first(worker: Worker) -> None:
+        if not next(died, False):
+            work(worker)
+
+    monkeypatch.setattr(Worker, "run", die_at_first)
+    one = fleet.instance()
+    one.every(600, lambda: None, lease=30)
+    fleet.start()
+    fleet.until(600 + 2 * IDLE)
+    assert len(one.of("success")) == 1
