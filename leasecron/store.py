@@ -87,13 +87,24 @@ class StoreQueue:
     def open(self) -> None:
         """Start the thread and wait for the store; raise what opening raised.
 
-        Raises :class:`BackendUnavailable` when it takes longer than five seconds.
+        Raises :class:`BackendUnavailable` when it takes longer than five seconds, unless the store
+        is being brought up to date: given up, that would begin anew at each start.
         """
         opened = self._clock.waker()
         self.start(opened)
         try:
             error = opened.get(OPEN_WAIT)
         except queue.Empty:
+            if getattr(self._backend, "migrating", False):
+                logger.warning(
+                    "%s is of an earlier version and being brought up to date: this takes up to"
+                    " ten seconds for each million runs, once",
+                    self._backend.description,
+                )
+                error = opened.get()
+                if error is not None:
+                    raise error from None
+                return
             self._abandoned = True  # whenever it does open, the thread closes it again and ends
             raise BackendUnavailable(
                 f"{self._backend.description} did not open within {OPEN_WAIT:g} s"

@@ -107,6 +107,11 @@ class SqliteBackend:
     def warnings(self) -> Sequence[str]:
         return self._warnings
 
+    @property
+    def migrating(self) -> bool:
+        """Whether ``open`` is bringing a store of an earlier version up to date, in any thread."""
+        return self._store.migrating
+
     def checks(self) -> list[Check]:
         """Return what can be told quickly; what fails is a check too, and not raised."""
         return checks_of(self._store, self.settings)

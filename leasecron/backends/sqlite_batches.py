@@ -19,11 +19,15 @@ _LARGEST = 512
 
 
 def execute_rows(
-    connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[Any]]
+    connection: sqlite3.Connection,
+    statement: str,
+    rows: Sequence[Sequence[Any]],
+    first: Sequence[Any] = (),
 ) -> list[Any]:
     """Execute ``statement``, whose ``{rows}`` become the given ones, and return the rows it finds.
 
-    A statement that finds anything selects :func:`columns`.
+    ``first`` are the parameters before those of the rows. A statement that finds anything selects
+    :func:`columns`.
     """
     found: list[Any] = []
     start = 0
@@ -31,7 +35,7 @@ def execute_rows(
         # Powers of two, so that few texts serve all lengths, and stay compiled.
         size = min(_LARGEST, 1 << ((len(rows) - start).bit_length() - 1))
         text = with_rows(statement, size, len(rows[0]))
-        values = [*chain.from_iterable(rows[start : start + size])]
+        values = [*first, *chain.from_iterable(rows[start : start + size])]
         for answer in connection.execute(text, values).fetchall():
             found += in_rows(answer)
         start += size

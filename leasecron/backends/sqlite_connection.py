@@ -139,6 +139,7 @@ class StoreConnection:
         self._opened: _Opened | None = None
         self._link: _Link | None = None
         self._deadline = 0.0
+        self.migrating = False  # read by other threads: an open that may take minutes
 
     def open(self, clock: Clock | None) -> None:
         """Open the store, making its file if it is missing; raise where that is not possible."""
@@ -150,7 +151,10 @@ class StoreConnection:
             clock = clock or SystemClock()
             place = examine(self.path, self._settings.mode)
             moment = read_moment(clock, local=not place.filesystem.is_network)
-            ready = open_store(place, self._settings, moment)
+            try:
+                ready = open_store(place, self._settings, moment, self._migrate)
+            finally:
+                self.migrating = False
             self.warnings = ready.warnings
             self._link = _Link(ready.connection, place)
             self._opened = _Opened(place, clock, ready.identity)
@@ -206,6 +210,9 @@ class StoreConnection:
         return link.in_turn(
             "BEGIN IMMEDIATE", lambda connection: work(connection, _now(opened)), self._deadline
         )
+
+    def _migrate(self) -> None:
+        self.migrating = True
 
     def _usable(self) -> tuple[_Opened, _Link]:
         opened = self._opened

@@ -24,6 +24,7 @@ _INSERT_OWNED = f"""
     WHERE asked.column1 = runs.released_fence
     OR asked.column1 = runs.fence AND runs.state NOT IN ('abandoned', 'replaced')
 """
+_PAGE = 1_000  # records of one answer: each of their columns is one text, which has a limit
 _FOUND = columns(*_NAMES)
 _NEWEST = f"""
     SELECT {_FOUND} FROM (SELECT * FROM results WHERE fence < ? ORDER BY fence DESC LIMIT ?)
@@ -50,11 +51,19 @@ def newest_results(
 ) -> list[RunResult]:
     """Return records, newest first."""
     below = LARGEST_INTEGER if before is None or before.fence is None else before.fence
-    if job is None:
-        rows = connection.execute(_NEWEST, (below, max(0, limit)))
-    else:
-        rows = connection.execute(_NEWEST_OF_JOB, (job, below, max(0, limit)))
-    return [_from_row(row) for row in in_rows(rows.fetchall()[0])]
+    found: list[RunResult] = []
+    while len(found) < limit:
+        page = min(_PAGE, limit - len(found))
+        if job is None:
+            rows = connection.execute(_NEWEST, (below, page))
+        else:
+            rows = connection.execute(_NEWEST_OF_JOB, (job, below, page))
+        records = in_rows(rows.fetchall()[0])
+        found += map(_from_row, records)
+        if len(records) < page:
+            break
+        below = records[-1][0]
+    return found
 
 
 def _to_row(result: RunResult) -> tuple[Any, ...]:

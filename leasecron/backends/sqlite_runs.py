@@ -48,10 +48,13 @@ _PUT = f"""
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[2:])}
 """
 _FINISH = """
-    UPDATE runs SET state = asked.column4, lease_until = min(lease_until, asked.column5),
-    boot = '', lease_mono = 0 FROM (VALUES {rows}) AS asked
-    WHERE runs.job = asked.column1 AND runs.slot = asked.column2
-    AND runs.token = asked.column3 AND runs.state IN ('claimed', 'released')
+    UPDATE runs SET state = ?, boot = '', lease_mono = 0,
+    lease_until = CASE WHEN boot IS '' THEN lease_until ELSE min(lease_until, ?) END
+    WHERE rowid IN (
+        SELECT runs.rowid FROM (VALUES {rows}) AS asked CROSS JOIN runs
+        ON runs.job = asked.column1 AND runs.slot = asked.column2
+        WHERE runs.token = asked.column3 AND runs.state IN ('claimed', 'released')
+    )
 """
 _NEXT_FENCE = "SELECT value FROM meta WHERE key = 'next_fence'"
 _SET_NEXT_FENCE = "UPDATE meta SET value = ? WHERE key = 'next_fence'"
@@ -177,18 +180,13 @@ def finish_owned(connection: sqlite3.Connection, endings: Sequence[Ending], mome
     """
     if any(ending.keep_lease for ending in endings):
         return False
-    rows = [
-        (
-            ending.job,
-            to_ms(ending.slot),
-            ending.token,
-            "success" if ending.status == "success" else "failed",
-            moment.wall,
-        )
-        for ending in endings
-    ]
+    rows: dict[str, list[tuple[str, int, str]]] = {"success": [], "failed": []}
+    for ending in endings:
+        state = "success" if ending.status == "success" else "failed"
+        rows[state].append((ending.job, to_ms(ending.slot), ending.token))
     before = connection.total_changes
-    execute_rows(connection, _FINISH, rows)
+    for state, ended in rows.items():
+        execute_rows(connection, _FINISH, ended, (state, moment.wall))
     return connection.total_changes - before == len(endings)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +19,7 @@ from leasecron.backends.modes import PRIVATE, hand_over, open_side_file
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite_errors import is_busy
 from leasecron.backends.sqlite_place import Identity, Place, check_writable, identity_of
-from leasecron.backends.sqlite_schema import is_current, migrate
+from leasecron.backends.sqlite_schema import is_current, migrate, schema_version
 from leasecron.backends.turnstile import Turnstile
 from leasecron.errors import BackendError, BackendUnavailable
 
@@ -28,6 +28,9 @@ Journal = Literal["auto", "wal", "delete"]
 
 BUSY = 0.5
 """Seconds that SQLite waits for a lock before it answers that it is busy."""
+
+LIBRARY = (3, 24)
+"""The SQLite that the statements need, and JSON in it: the first with an upsert."""
 
 _SET_UP = 4.0
 _SWITCH = 1.0
@@ -57,6 +60,16 @@ def turnstile_of(place: Place) -> Turnstile:
     return Turnstile(f"{place.real}-turnstile", mode=place.mode, owner=place.owner)
 
 
+def check_library(path: str) -> None:
+    """Raise BackendError where Python's SQLite is older than what the statements need."""
+    if sqlite3.sqlite_version_info < LIBRARY:
+        needed = ".".join(map(str, LIBRARY))
+        raise BackendError(
+            f"the store {path} needs SQLite {needed} or newer, and this Python has "
+            f"{sqlite3.sqlite_version}"
+        )
+
+
 def connect(real: str, *, make_like: str | None = None) -> sqlite3.Connection:
     """Open the file; only where another is given whose mode it gets may it come into being."""
     from urllib.parse import quote  # noqa: PLC0415 - slow to import, and needed once a store opens
@@ -69,8 +82,14 @@ def connect(real: str, *, make_like: str | None = None) -> sqlite3.Connection:
     )
 
 
-def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
-    """Make the store ready for use; raise where it cannot be."""
+def open_store(
+    place: Place, settings: Settings, moment: Moment, migrating: Callable[[], None]
+) -> Ready:
+    """Make the store ready for use; raise where it cannot be.
+
+    ``migrating`` is called before a store of an earlier version is brought up to date.
+    """
+    check_library(place.path)
     if place.filesystem.is_network and settings.journal == "wal":
         raise BackendError(
             f"the store {place.path} is on {place.filesystem.type}, which hosts may share, and a "
@@ -81,7 +100,7 @@ def open_store(place: Place, settings: Settings, moment: Moment) -> Ready:
     try:
         warnings: tuple[str, ...] = ()
         if not _is_ready(connection, place, settings):
-            warnings = _make_ready(connection, place, settings, moment)
+            warnings = _make_ready(connection, place, settings, moment, migrating)
         set_durability(connection, settings)
         if place.filesystem.is_network:
             warnings += (_network_warning(place), *_other_hosts(connection, place, moment))
@@ -139,12 +158,18 @@ def _make_file(place: Place) -> sqlite3.Connection:
 
 
 def _make_ready(
-    connection: sqlite3.Connection, place: Place, settings: Settings, moment: Moment
+    connection: sqlite3.Connection,
+    place: Place,
+    settings: Settings,
+    moment: Moment,
+    migrating: Callable[[], None],
 ) -> tuple[str, ...]:
     with _set_up(place):
         current = is_current(connection, place.path)
         warnings = _set_journal(connection, place, settings)
         if not current:
+            if schema_version(connection, place.path):
+                migrating()
             migrate(connection, moment.wall)
         return warnings
 
@@ -168,7 +193,8 @@ def _set_up(place: Place) -> Iterator[str]:
     except Timeout as error:
         raise BackendUnavailable(
             f"the store {place.path} is being set up by another process for more than "
-            f"{_SET_UP:g} s (lock file {lock.lock_file})"
+            f"{_SET_UP:g} s (lock file {lock.lock_file}): a large store of an earlier version "
+            "takes longer to be brought up to date, once"
         ) from error
     except OSError as error:
         raise BackendError(f"the store {place.path} cannot be set up: {error}") from error

@@ -265,3 +265,19 @@ def test_an_undeclared_job_is_seen_first_when_it_was_claimed(store: Driver) -> N
     store.clock.advance(60)
 
     assert store.backend.declare([Declaration(JOB, "daily")]) == [at(0)]
+
+
+def test_a_finish_of_a_run_that_was_released_leaves_when_its_lease_ended(
+    store: Driver, path: Path
+) -> None:
+    def ended() -> int:
+        with closing(sqlite3.connect(path)) as connection:
+            (found,) = connection.execute("SELECT lease_until FROM runs").fetchone()
+        return int(found)
+
+    store.win(0, "a")
+    store.release(0, "a")
+    released = ended()
+    store.clock.step(-5)
+    assert store.finish(0, "a")
+    assert ended() == released

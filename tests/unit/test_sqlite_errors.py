@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
+from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_errors import translated
 from leasecron.errors import BackendError, BackendUnavailable
 
@@ -65,3 +67,13 @@ def test_an_error_of_the_module_itself_has_no_code() -> None:
 def test_errors_of_others_pass() -> None:
     with pytest.raises(KeyError), translated("/a/store.db"):
         raise KeyError("theirs")
+
+
+def test_a_library_that_is_too_old_is_named_with_what_is_needed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 22, 0))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.22.0")
+    with pytest.raises(BackendError, match=r"needs SQLite 3\.24 or newer.* has 3\.22\.0"):
+        SqliteBackend(path).open()
+    assert not path.exists()

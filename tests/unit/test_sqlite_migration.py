@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,10 +16,12 @@ from contract.driver import LEASE, Driver
 from contract.hand_clock import START, HandClock
 from support.requirements import require
 
+from leasecron import Scheduler, store
 from leasecron.backends import sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_schema import CHANGES, migrate
-from leasecron.errors import BackendMismatch
+from leasecron.errors import BackendError, BackendMismatch
+from leasecron.logger import logger
 from leasecron.model import Retention
 
 BEGAN = round(START * 1000)
@@ -269,3 +272,36 @@ def test_an_instance_that_was_running_before_goes_on_and_its_claims_are_noted(pa
         newest = before.execute("SELECT name, newest FROM jobs WHERE name IN ('busy', 'new')")
         assert dict(newest.fetchall()) == dict.fromkeys(("busy", "new"), BEGAN + 60_000)
         assert before.execute(_NEWEST).fetchall() == []
+
+
+def test_a_start_waits_for_a_migration_however_long_it_takes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = threading.Event()
+
+    def waits(connection: sqlite3.Connection, now: int) -> None:
+        assert told.wait(30)
+        CHANGES[1](connection, now)
+
+    monkeypatch.setattr(sqlite_schema, "CHANGES", (CHANGES[0], waits))
+    monkeypatch.setattr(store, "OPEN_WAIT", 0.01)
+    monkeypatch.setattr(logger, "warning", lambda *_: told.set())
+    with Scheduler(path):
+        assert version(path) == 2
+
+
+def test_a_migration_that_fails_is_the_error_of_the_start_that_waited_for_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = threading.Event()
+
+    def fails(_connection: sqlite3.Connection, _now: int) -> None:
+        assert told.wait(30)
+        raise sqlite3.DatabaseError("no such page")
+
+    monkeypatch.setattr(sqlite_schema, "CHANGES", (CHANGES[0], fails))
+    monkeypatch.setattr(store, "OPEN_WAIT", 0.01)
+    monkeypatch.setattr(logger, "warning", lambda *_: told.set())
+    with pytest.raises(BackendError, match="no such page"):
+        Scheduler(path).start()
+    assert version(path) == 1
