@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import signal
 import sys
 import tempfile
 import time
@@ -21,22 +23,38 @@ from benchmarks.measuring import Settings
 from benchmarks.plots import draw
 from benchmarks.report import Part, Report
 
-WIDTH_OF_FILES = 120
+WIDTH_OF_FILES = 100
 """How wide the table is where it is not written to a terminal."""
 
 
-@click.command()
+def _refuse_nan(_context: click.Context, _option: object, value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("nan is no number of seconds")
+    return value
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", metavar="[PART]...", nargs=-1, type=click.Choice(parts.PARTS))
 @click.option("--list", "listed", is_flag=True, help="Name the parts, and measure nothing.")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, min_open=True),
-    help="How long a part that counts for a while does so in each round.",
+    type=click.FloatRange(0, 3600, min_open=True),
+    callback=_refuse_nan,
+    help="How long claims, writers, lateness, standby, leases and armed count in each round.",
 )
 @click.option("--quick", is_flag=True, help="Small counts and one round, to try it out.")
-@click.option("--json", "as_json", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--plots", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--json",
+    "as_json",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file for all figures, written after each part.",
+)
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for the plots of claims, writers, lateness and size, as SVG and PNG.",
+)
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -63,9 +81,10 @@ def main(
         return
     if plots is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plots needs matplotlib: pip install -e '.[bench]'")
-    if as_json is not None:
-        as_json.parent.mkdir(parents=True, exist_ok=True)  # fails now, and not after the first part
-    with _made(folder) as place:
+    for name, wanted in (("--json", as_json and as_json.parent), ("--plots", plots)):
+        _try_out(name, wanted)  # fails now, and not after an hour
+    _try_out("--folder", folder)
+    with _ended_by_sigterm(), _made(folder) as place:
         settings = Settings(place, 1 if quick else rounds, seconds, quick)
         report = Report(describe(place, command_line()), settings.rounds, quick)
         failed = _measure(names or parts.PARTS, settings, report, as_json)
@@ -76,16 +95,37 @@ def main(
         raise click.ClickException(f"could not be measured: {', '.join(failed)}")
 
 
+def _try_out(option: str, folder: Path | None) -> None:
+    """Make a folder that was asked for, and a file in it."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise click.UsageError(f"{option}: nothing can be written in {folder}: {error}") from error
+
+
 def _list() -> None:
     for name in parts.PARTS:
         click.echo(f"{name:<10} {parts.title(name)}")
 
 
 @contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """End as Ctrl-C does, so that nothing is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def _made(folder: Path | None) -> Iterator[Path]:
     """Have an absolute folder for the stores; one that was not asked for is removed again."""
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         yield folder.absolute()
         return
     with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=Path.cwd()) as made:
@@ -97,10 +137,12 @@ def _measure(
 ) -> list[str]:
     """Measure parts into the report; return the names of those that could not be measured."""
     failed = []
-    for name in dict.fromkeys(names):
+    wanted = [*dict.fromkeys(names)]
+    for number, name in enumerate(wanted, start=1):
+        say = partial(_say, f"{name} ({number} of {len(wanted)})")
         began = time.monotonic()
         try:
-            measured = parts.measure(name, replace(settings, progress=partial(_say, name)))
+            measured = parts.measure(name, replace(settings, progress=say))
         except Exception:  # noqa: BLE001 - the others can be measured all the same
             traceback.print_exc()
             failed.append(name)
@@ -108,9 +150,17 @@ def _measure(
         took = time.monotonic() - began
         report.parts.append(Part(name, parts.title(name), measured, took))
         if as_json is not None:  # after each part: the whole of it takes long
-            as_json.write_text(report.as_json() + "\n", encoding="utf-8")
-        _say(name, f"done in {took:.0f} s")
+            _write(as_json, report.as_json() + "\n")
+        say(f"done in {took:.0f} s")
     return failed
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file; a full disk costs neither the parts to come nor the table."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        click.echo(f"{file} could not be written: {error}", err=True)
 
 
 def _say(part: str, text: str) -> None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
+import statistics
 import sys
+import tempfile
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from leasecron import __version__
 from leasecron.backends.filesystems import filesystem_of
 
 NOT_INSTALLED = "not installed"
+_FSYNCS = 50
 
 
 def installed(distribution: str) -> str | None:
@@ -33,6 +37,7 @@ def describe(folder: Path, command: str) -> dict[str, str]:
         "processor": f"{os.cpu_count()} x {_processor()}",
         "kernel": f"{platform.system()} {platform.release()}",
         "stores in": f"{folder} on {filesystem_of(str(folder)).type}",
+        "fsync": f"{1000 * _fsync(folder):.2g} ms there, the median of {_FSYNCS}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "SQLite": sqlite3.sqlite_version,
         "leasecron": __version__,
@@ -44,6 +49,19 @@ def describe(folder: Path, command: str) -> dict[str, str]:
 def command_line() -> str:
     """Return the command as it can be given again."""
     return " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])
+
+
+def _fsync(folder: Path) -> float:
+    """Return how many seconds the disk takes to have a page for certain."""
+    took = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(_FSYNCS):
+            file.write(bytes(4096))
+            file.flush()
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return statistics.median(took)
 
 
 def _processor() -> str:

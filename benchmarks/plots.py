@@ -34,7 +34,11 @@ def _draw(name: str, lines: list[Curve], folder: Path) -> list[Path]:
         axes.plot(x, y, label=line.line, marker="o" if len(x) <= 20 else None)
     _scale(axes, [x for line in lines for x, _y in line.points])
     axes.set(title=lines[0].title, xlabel=lines[0].x, ylabel=lines[0].y)
-    axes.set_ylim(0, _ROOM_ABOVE * max(y for line in lines for _x, y in line.points))
+    highest = [max(y for _x, y in line.points) for line in lines]
+    if max(highest) > _WIDE / 5 * min(highest):  # else the lower line would lie on the axis
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, _ROOM_ABOVE * max(highest))
     axes.xaxis.set_major_formatter(_NUMBER)
     axes.yaxis.set_major_formatter(_NUMBER)
     axes.grid(visible=True, alpha=0.3)

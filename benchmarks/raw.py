@@ -1,4 +1,4 @@
-"""The raw limit: the same claims by plain sqlite3, with nothing around the statements.
+"""The raw limit: the same statements by plain sqlite3, with nothing around them.
 
 The file is one that :class:`SqliteBackend` made, so tables and indexes are the same. Each batch is
 one transaction: the reads that decide the claims, the rows, the newest slots of their jobs, the
@@ -7,45 +7,31 @@ counter of fences. All parameters are made before the clock starts.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leasecron.backends.sqlite_batches import in_batches
+from leasecron.backends.sqlite_claims import _STANDINGS
+from leasecron.backends.sqlite_runs import _MARKS, _OPEN_ROWS, _PUT, _SET_NEXT_FENCE
 from leasecron.clock import SystemClock
 from leasecron.model import Claim, to_ms
 
-_ROWS = """
-    SELECT runs.* FROM json_each(?) AS asked CROSS JOIN runs
-    ON runs.job = json_extract(asked.value, '$[0]')
-    AND runs.slot = json_extract(asked.value, '$[1]')
-"""
-_OPEN_ROWS = """
-    SELECT runs.* FROM json_each(?) AS asked CROSS JOIN runs INDEXED BY runs_open
-    ON runs.job = asked.value AND (state IN ('claimed', 'released') OR boot IS NOT '')
-"""
-_MARKS = """
-    SELECT jobs.name, jobs.pruned, jobs.newest FROM json_each(?) AS asked CROSS JOIN jobs
-    ON jobs.name = json_extract(asked.value, '$[0]')
-    WHERE jobs.pruned >= json_extract(asked.value, '$[1]')
-    OR jobs.newest > json_extract(asked.value, '$[1]')
-"""
-_INSERT = f"INSERT INTO runs VALUES ({', '.join('?' * 14)})"
-_SET_NEXT_FENCE = "UPDATE meta SET value = ? WHERE key = 'next_fence'"
 _END = "UPDATE runs SET state = 'success', boot = '', lease_mono = 0 WHERE job = ? AND slot = ?"
 _BOOT = SystemClock().boot_id()
 
 
+_Statements = Sequence[tuple[str, Sequence[object]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The parameters of one transaction."""
+    """The statements of one transaction, with their parameters."""
 
-    keys: tuple[str]
-    jobs: tuple[str]
-    rows: list[tuple[object, ...]]
-    next_fence: tuple[int]
+    reads: _Statements
+    writes: _Statements
 
 
 class RawStore:
@@ -75,11 +61,10 @@ class RawStore:
         began = time.perf_counter()
         execute("BEGIN IMMEDIATE")
         if self._reads:
-            execute(_ROWS, batch.keys).fetchall()
-            execute(_OPEN_ROWS, batch.jobs).fetchall()
-            execute(_MARKS, batch.keys).fetchall()
-        self._connection.executemany(_INSERT, batch.rows)
-        execute(_SET_NEXT_FENCE, batch.next_fence)
+            for text, values in batch.reads:
+                execute(text, values).fetchall()
+        for text, values in batch.writes:
+            execute(text, values)
         execute("COMMIT")
         return time.perf_counter() - began
 
@@ -98,6 +83,17 @@ class RawStore:
             whose = (claim.instance, claim.trigger, wall, wall + lease, _BOOT, mono + lease)
             key = (claim.job, to_ms(claim.slot))
             rows.append((*key, "claimed", claim.token, 1, 0, fence, None, *whose))
-        jobs = [claim.job for claim in claims]
+        asked = [
+            (n, claim.job, row[1], claim.token)
+            for n, (claim, row) in enumerate(zip(claims, rows, strict=True))
+        ]
+        jobs = [(claim.job,) for claim in claims]
         keys = [row[:2] for row in rows]
-        return Batch((json.dumps(keys),), (json.dumps(jobs),), rows, (self._fence,))
+        return Batch(
+            [
+                *in_batches(_STANDINGS, asked),
+                *in_batches(_OPEN_ROWS, jobs),
+                *in_batches(_MARKS, keys),
+            ],
+            [*in_batches(_PUT, rows), (_SET_NEXT_FENCE, (self._fence,))],
+        )

@@ -64,20 +64,20 @@ class Report:
         lines = [f"{name:<{width_of_names}}  {value}" for name, value in self.machine.items()]
         lines += ["", *([QUICK, ""] if self.quick else [])]
         drawn = _with_rich if importlib.util.find_spec("rich") else _plainly
-        lines += [drawn(rows(self.parts), width)]
+        lines += [drawn(rows(self.parts, judged=not self.quick), width)]
         lines += [f"{part.name}: {note}" for part in self.parts for note in part.measured.notes]
         return "\n".join(lines)
 
 
-def rows(parts: Sequence[Part]) -> list[tuple[str, ...]]:
-    """Return the cells of the table."""
+def rows(parts: Sequence[Part], *, judged: bool = True) -> list[tuple[str, ...]]:
+    """Return the cells of the table; the targets are for full counts, and else not judged by."""
     return [
         (
             part.name,
             figure.what,
             spread(figure),
-            target(figure),
-            _MET[figure.met],
+            target(figure) if judged else "",
+            _MET[figure.met] if judged else "",
         )
         for part in parts
         for figure in part.measured.figures
@@ -85,7 +85,9 @@ def rows(parts: Sequence[Part]) -> list[tuple[str, ...]]:
 
 
 def spread(figure: Figure) -> str:
-    """Return the median, and between which values it lies."""
+    """Return the median, and between which values it lies where there are several."""
+    if len(figure.values) == 1:
+        return with_unit(figure.median, figure.unit)
     between = f"{number(figure.low)} to {number(figure.high)}"
     return f"{with_unit(figure.median, figure.unit)} ({between})"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 
 from benchmarks import fresh
 from benchmarks.machine import NOT_INSTALLED, installed
@@ -52,13 +53,23 @@ NOTES = (
 
 def measure(settings: Settings) -> Measured:
     """Measure runs a second, and the ratios to those of the peers in the same round."""
-    peers = [peer for peer in PEERS if installed(peer.distribution)]
+    peers = [peer for peer in PEERS if installed(peer.distribution) and _imports(peer)]
     missing = {peer.distribution for peer in PEERS if peer not in peers}
     found = rounds(settings, partial(_round, settings, peers))
     beside = (figure for peer in peers for figure in _beside(found, peer, settings))
     figures = (*_own(found, settings), *beside)
-    absent = tuple(f"{name} is {NOT_INSTALLED}: pip install -e '.[bench]'" for name in missing)
+    absent = tuple(
+        f"{name} is {NOT_INSTALLED}, or broken: pip install -e '.[bench]'" for name in missing
+    )
     return Measured(figures, notes=(*NOTES, *absent))
+
+
+def _imports(peer: Peer) -> bool:
+    try:
+        import_module(f"benchmarks.peers.{peer.function.partition(':')[0]}")
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, the others can be measured
+        return False
+    return True
 
 
 def _round(settings: Settings, peers: list[Peer]) -> dict[str, float]:

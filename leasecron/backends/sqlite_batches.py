@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -30,16 +30,23 @@ def execute_rows(
     :func:`columns`.
     """
     found: list[Any] = []
+    for text, values in in_batches(statement, rows, first):
+        for answer in connection.execute(text, values).fetchall():
+            found += in_rows(answer)
+    return found
+
+
+def in_batches(
+    statement: str, rows: Sequence[Sequence[Any]], first: Sequence[Any] = ()
+) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the texts to execute, each with its parameters."""
     start = 0
     while start < len(rows):
         # Powers of two, so that few texts serve all lengths, and stay compiled.
         size = min(_LARGEST, 1 << ((len(rows) - start).bit_length() - 1))
         text = with_rows(statement, size, len(rows[0]))
-        values = [*first, *chain.from_iterable(rows[start : start + size])]
-        for answer in connection.execute(text, values).fetchall():
-            found += in_rows(answer)
+        yield text, [*first, *chain.from_iterable(rows[start : start + size])]
         start += size
-    return found
 
 
 def columns(*expressions: str) -> str:

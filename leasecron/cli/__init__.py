@@ -44,7 +44,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=Commands)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leasecron")
 def main() -> None:
     """Every due run of every job, executed by exactly one instance of your application."""

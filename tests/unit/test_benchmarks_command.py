@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from benchmarks import fresh, parts
 from benchmarks.__main__ import main
 from benchmarks.measuring import Curve, Figure, Measured, Settings
+from benchmarks.parts import runs
 
 ROOT = Path(__file__).parents[2]
 FOUND = Measured((Figure("what was measured", "/s", (1.0,), at_least=2.0),))
@@ -48,7 +49,7 @@ def test_a_part_measures_and_reports_as_a_table_and_as_json(tmp_path: Path) -> N
     )
 
     assert "idle scheduler" in done.stdout
-    assert "footprint: round 1 of 1" in done.stderr
+    assert "footprint (1 of 1): round 1 of 1" in done.stderr
     said = json.loads(file.read_text())
     assert said["quick"] is True
     assert [part["name"] for part in said["parts"]] == ["footprint"]
@@ -75,7 +76,7 @@ def test_a_missed_target_is_no_error(measured: list[tuple[str, Settings]], tmp_p
 
     assert done.exit_code == 0
     assert ">= 2/s" in done.stdout
-    assert done.stderr.startswith("claims: round 1 of 1\n")
+    assert done.stderr.startswith("claims (1 of 1): round 1 of 1\n")
 
 
 def test_a_part_that_fails_does_not_keep_the_others_from_being_reported(
@@ -103,6 +104,53 @@ def test_the_folder_that_nobody_asked_for_is_in_the_working_directory_and_remove
 
     assert measured[0][1].folder.parent == tmp_path
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--json", "--plots", "--folder"])
+def test_what_cannot_be_written_is_refused_before_anything_is_measured(
+    measured: list[tuple[str, Settings]], tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").touch()
+
+    done = CliRunner().invoke(main, ["claims", option, str(tmp_path / "file" / "below")])
+
+    assert done.exit_code == 2
+    assert option in done.stderr
+    assert measured == []
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])
+def test_seconds_that_are_no_time_are_refused(
+    measured: list[tuple[str, Settings]], seconds: str
+) -> None:
+    done = CliRunner().invoke(main, ["claims", f"--seconds={seconds}"])
+
+    assert done.exit_code == 2
+    assert "--seconds" in done.stderr
+    assert measured == []
+
+
+def test_a_file_that_cannot_be_written_later_costs_no_part(
+    measured: list[tuple[str, Settings]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    file = tmp_path / "report.json"
+    arguments = ["claims", "runs", "--folder", str(tmp_path), "--json", str(file)]
+
+    done = CliRunner().invoke(main, arguments)
+
+    assert [part for part, _ in measured] == ["claims", "runs"]
+    assert done.stdout.count("what was measured") == 2
+    assert "No space left" in done.stderr
+
+
+def test_a_peer_that_cannot_be_imported_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "benchmarks.peers.huey_peer", None)
+    kept = [peer.name for peer in runs.PEERS if runs._imports(peer)]
+    assert "huey" not in kept
 
 
 def test_plots_without_matplotlib_are_refused_before_anything_is_measured(
