@@ -292,12 +292,12 @@ class StoreQueue:
             return
         self._give_up(now)
         for kind in ORDER:
-            pending = self._pending[kind]
-            if not pending:
+            if not self._pending[kind]:
                 continue
             self._receive(0.0)  # a fork waits at most for one transaction
-            size = 1 if kind == "other" else BATCH
-            if not self._serve(kind, size):
+            if self._pending["heartbeat"] and not self._serve("heartbeat", BATCH):
+                return  # one that came meanwhile waits for no other call either
+            if kind != "heartbeat" and not self._serve(kind, 1 if kind == "other" else BATCH):
                 return
 
     def _requeue_delayed(self, now: float) -> None:

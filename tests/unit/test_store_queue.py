@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from store_bench import StoreBench, did
 
 from leasecron.backends.base import OneUnavailable
-from leasecron.calls import ORDER
+from leasecron.calls import ORDER, Kind
 from leasecron.errors import BackendUnavailable
 from leasecron.store import BATCH, FAILURES_IN_A_ROW
 
@@ -55,6 +56,16 @@ def test_heartbeats_do_not_wait_for_more_than_one_batch_of_claims(opened: StoreB
     opened.clock.settle()
     operations = [operation for operation, _ in opened.work()]
     assert operations == ["claim", "heartbeat"] * 3
+
+
+def test_a_heartbeat_waits_for_no_more_than_the_call_that_is_being_made(opened: StoreBench) -> None:
+    kinds: list[Kind] = ["finish", "release", "claim", "save_results", "declare"]
+    for kind in kinds:
+        opened.backend.before[kind] = partial(opened.submit, "heartbeat", kind)
+        opened.submit(kind, kind)
+    opened.clock.settle()
+    asked = [(operation, items) for operation, items in opened.work()]
+    assert asked == [each for kind in kinds for each in ((kind, [kind]), ("heartbeat", [kind]))]
 
 
 def test_other_calls_are_made_one_by_one(opened: StoreBench) -> None:
