@@ -156,12 +156,12 @@ _STOP = (
     *("StoreQueue._run", "StoreQueue._refuse_the_rest", "Workers._end"),
 )
 _LOST = (
-    *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up", "StoreQueue._serve"),
+    *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up"),
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
 _ANSWER = ("Call.answer",)
 _HELD = (
-    *("Runner._answered", "Runner.step", "Room.leave", "Executor._handler_ended"),
+    *("Runner._answered", "Runner.step", "Executor._handler_ended"),
     *("ClaimOnlyRunner._answered", "ClaimOnlyRunner._won"),
 )
 
