@@ -31,12 +31,15 @@ def ended(folder: str, jobs: int, max_running: int) -> float:
     return _run_all(folder, jobs, max_running, slot, _nothing) - slot.timestamp()
 
 
-def started(folder: str, jobs: int, max_running: int) -> float:
-    """Run handlers that are all due at one slot; return the seconds until the last one began."""
+def started(folder: str, jobs: int, max_running: int) -> tuple[float, float]:
+    """Run handlers that are all due at one slot.
+
+    Returns the seconds from the slot until the last one began, and until all had ended.
+    """
     slot = _ahead(jobs)
     began: list[float] = []
-    _run_all(folder, jobs, max_running, slot, lambda: began.append(time.time()))
-    return max(began) - slot.timestamp()
+    at = _run_all(folder, jobs, max_running, slot, lambda: began.append(time.time()))
+    return max(began) - slot.timestamp(), at - slot.timestamp()
 
 
 def latenesses(folder: str, jobs: int, seconds: float) -> list[float]:
