@@ -161,7 +161,7 @@ _LOST = (
 )
 _ANSWER = ("Call.answer",)
 _HELD = (
-    *("Runner._answered", "Runner.step", "Executor._handler_ended"),
+    *("Runner._answered", "Runner.step", "Room.fill", "Executor._handler_ended"),
     *("ClaimOnlyRunner._answered", "ClaimOnlyRunner._won"),
 )
 
