@@ -31,13 +31,10 @@ from leasecron.clock import Clock, Waker
 from leasecron.errors import BackendUnavailable, SchedulerStateError
 from leasecron.logger import logger
 from leasecron.model import Claim, RunResult
+from leasecron.outages import FIRST_DELAY, LONGEST_DELAY, Outages
 
 BATCH = 1000
-FIRST_DELAY = 0.05
-LONGEST_DELAY = 1.0
 OPEN_WAIT = 5.0
-REPORT_AGAIN_AFTER = 5.0
-TOLD_OF_RETURN_AFTER = 5.0
 FAILURES_IN_A_ROW = 10
 _REST_WAIT = 10.0
 
@@ -57,17 +54,10 @@ class StoreQueue:
     ) -> None:
         self._backend = backend
         self._clock = clock
-        self._on_error = on_error
+        self._outages = Outages(backend, clock, on_error)
         self._waker = clock.waker()
         self._pending: dict[Kind, deque[Call]] = {kind: deque() for kind in ORDER}
         self._delayed: list[tuple[float, Call]] = []
-        self._reported: dict[str, float] = {}
-        self._failing: set[str] = set()
-        self._delay = 0.0
-        self._put_off = 0.0  # the delay of items that were not asked for, since others failed
-        self._next_pass = 0.0
-        self._outage: BackendUnavailable | None = None
-        self._outage_since = 0.0
         self._closing: Close | None = None
         self._abandoned = False
         self._started = False
@@ -240,7 +230,7 @@ class StoreQueue:
         now = self._clock.monotonic()
         due = [at for at, _ in self._delayed]
         if any(self._pending.values()):
-            due.append(self._next_pass)
+            due.append(self._outages.ask_again_at)
         return max(0.0, min(due) - now) if due else None
 
     def _receive(self, timeout: float | None) -> None:
@@ -282,13 +272,13 @@ class StoreQueue:
             if isinstance(call.item, Claim):  # which wins nothing that is free
                 call.item = replace(call.item, mode="takeover")
             call.tries, call.give_up = 0, self._clock.monotonic()
-            self._next_pass = 0.0  # at once: somebody waits for the end
+            self._outages.ask_again_at = 0.0  # at once: somebody waits for the end
         return untried
 
     def _pass(self) -> None:
         now = self._clock.monotonic()
         self._requeue_delayed(now)
-        if now < self._next_pass:
+        if now < self._outages.ask_again_at:
             return
         self._give_up(now)
         for kind in ORDER:
@@ -306,7 +296,8 @@ class StoreQueue:
         self._delayed = [entry for entry in self._delayed if entry[0] > now]
 
     def _give_up(self, now: float) -> None:
-        if self._outage is None:
+        outage = self._outages.error
+        if outage is None:
             return
         for pending in self._pending.values():
             # A call that has met no outage is made: the one noted here may be over by now.
@@ -317,7 +308,7 @@ class StoreQueue:
                 pending.clear()
                 pending.extend(kept)
             for call in over:
-                call.answer(self._outage, now)
+                call.answer(outage, now)
 
     def _serve(self, kind: Kind, size: int) -> bool:
         """Attempt some calls; where a defect of ours cuts that short, nobody waits in vain."""
@@ -354,9 +345,7 @@ class StoreQueue:
                 return self._attempt_singly(kind, batch)
             self._failed(batch[0], error, asked_at)
             return True
-        self._tell_of_return(asked_at)
-        self._delay, self._put_off, self._outage = 0.0, 0.0, None
-        self._failing.discard(batch[0].name)
+        self._outages.end(batch[0].name)
         for call, answer in zip(batch, answers, strict=True):
             if call.record is not None and answer is True:
                 self._save(call, call.record)
@@ -381,8 +370,7 @@ class StoreQueue:
             failures = failures + 1 if len(self._delayed) > delayed else 0
             if failures == FAILURES_IN_A_ROW:
                 # Such as a full disk: the others would hardly fare better, and cost as much.
-                self._put_off = min(LONGEST_DELAY, max(FIRST_DELAY, self._put_off * 2))
-                later = self._clock.monotonic() + self._put_off
+                later = self._outages.put_off()
                 self._delayed[:0] = [(later, other) for other in batch[place + 1 :]]
                 break
             self._receive(0.0)  # a fork waits at most for one transaction
@@ -393,12 +381,8 @@ class StoreQueue:
         for pending in self._pending.values():
             for call in pending:
                 call.tries += 1
-        if self._outage is None:
-            self._outage_since = self._clock.monotonic()
-        self._outage = error
-        self._delay = min(LONGEST_DELAY, max(FIRST_DELAY, self._delay * 2))
-        self._next_pass = self._clock.monotonic() + self._delay
-        self._report(batch, error)
+        self._outages.go_on(error)
+        self._outages.report(batch[0].name, [call.item for call in batch], error)
 
     def _failed(self, call: Call, error: Exception, asked_at: float) -> None:
         now = self._clock.monotonic()
@@ -411,24 +395,7 @@ class StoreQueue:
         call.tries += 1
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(call.tries, 10))
         self._delayed.append((now + delay, call))
-        self._report([call], error)
-
-    def _report(self, batch: list[Call], error: Exception) -> None:
-        """Tell of the first failure of an outage; one that flickers is told of every 5 seconds."""
-        operation = batch[0].name
-        now = self._clock.monotonic()
-        last = self._reported.get(operation)
-        if operation in self._failing or (last is not None and now - last < REPORT_AGAIN_AFTER):
-            return
-        self._failing.add(operation)
-        self._reported[operation] = now
-        self._on_error(operation, [call.item for call in batch], error)
-
-    def _tell_of_return(self, now: float) -> None:
-        """Let whoever has read of an outage read of its end too."""
-        lasted = now - self._outage_since
-        if self._outage is not None and lasted >= TOLD_OF_RETURN_AFTER:
-            logger.warning("%s answers again, after %.0f s", self._backend.description, lasted)
+        self._outages.report(call.name, [call.item], error)
 
     def _refuse_the_rest(self) -> None:
         self._receive(0.0)

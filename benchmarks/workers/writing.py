@@ -11,7 +11,7 @@ from benchmarks.workers.claims import claims_of, now_ms
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Claim
-from leasecron.store import FIRST_DELAY
+from leasecron.outages import FIRST_DELAY
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 _MADE = (
     *("Backups.__init__", "ClaimOnlyRunner.__init__", "Engine.__init__", "Executor.__init__"),
     *("LeaseRunner.__init__", "Recovery.__init__", "Room.__init__", "Runner.__init__"),
-    *("StoreQueue.__init__", "Workers.__init__"),
+    *("StoreQueue.__init__", "Outages.__init__", "Workers.__init__"),
 )
 _CALLED = (
     *("Engine.start", "Engine.stop", "Engine.add", "Engine.remove", "Engine.abandon"),
@@ -27,6 +27,7 @@ OTHERS = {
         ("LiveRun.give_up", "Executor._thread_died"),
         "what is done about a defect, which no scene has",
     ),
+    "Outages.put_off": "a store that answers one item by another error than its batch",
     "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
 }
 """Functions that no scene needs to reach."""
@@ -88,8 +89,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "pending.remove(call)  # it was put back alone, before those that came before it",
             "pending.extendleft(reversed(batch[place:]))",
             "return False",
-            "self._put_off = min(LONGEST_DELAY, max(FIRST_DELAY, self._put_off * 2))",
-            "later = self._clock.monotonic() + self._put_off",
+            "later = self._outages.put_off()",
             "self._delayed[:0] = [(later, other) for other in batch[place + 1 :]]",
             "break",
         ),

@@ -16,7 +16,7 @@ ROOT = "leasecron"
 
 _ORDER = """
     errors logger clock model durations zones cron schedules option_values options jobs events logs
-    backends calls store deadlines timers leases context runs workers executor room backups
+    backends calls outages store deadlines timers leases context runs workers executor room backups
     runner lease_runner claim_only_runner recovery engine forks lifecycle advice declarations
     scheduler __init__ testing doctor cli __main__
 """
