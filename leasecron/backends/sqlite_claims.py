@@ -11,7 +11,13 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from leasecron.backends.claims import answer_by_row, answer_unchanged, decide
+from leasecron.backends.claims import (
+    answer_by_row,
+    answer_free,
+    answer_unchanged,
+    decide,
+    first_attempt,
+)
 from leasecron.backends.rows import Moment, Standing
 from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_runs import Key, LoadedRuns
@@ -51,8 +57,12 @@ def read_claims(connection: sqlite3.Connection, moment: Moment, asked: Sequence[
     table = LoadedRuns(connection, moment)
     # A row that does not answer alone is of a run that has not ended, so its job has it open.
     table.load_jobs([_key(asked[place]) for place in left])
-    for place in left:
-        answers[place] = answer_unchanged(*asked[place], table, moment)
+    if table.is_blank:
+        for place in left:
+            answers[place] = answer_free(*asked[place], moment)
+    else:
+        for place in left:
+            answers[place] = answer_unchanged(*asked[place], table, moment)
     # Claims of one job see each other in their order, as if they had come one by one.
     jobs = {asked[place][0].job for place in left if answers[place] is None}
     return Reading(answers, [place for place in left if asked[place][0].job in jobs], table)
@@ -69,9 +79,24 @@ def decide_claims(
         table = LoadedRuns(connection, moment)
         table.load(keys)
         table.load_jobs(keys)
+    jobs = {job for job, _slot in keys}
+    win = _win_free if table.is_blank and len(jobs) == len(keys) else decide
     for place in reading.left:
-        reading.answers[place] = decide(*asked[place], table, moment)
+        reading.answers[place] = win(*asked[place], table, moment)
     table.flush()
+
+
+def _win_free(claim: Claim, slot: int, table: LoadedRuns, moment: Moment) -> ClaimAnswer:
+    """Decide as ``decide`` does, where nothing that is in the table bears on the claim.
+
+    Nor do the other claims of the call, each of which is of another job.
+    """
+    answer = answer_free(claim, slot, moment)
+    if answer is not None:
+        return answer
+    fence = table.next_fence()
+    table.add(first_attempt(claim, slot, fence, moment))
+    return ClaimAnswer("won", 1, fence)
 
 
 def _standings(

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
+from typing import Any
 
 from leasecron.backends.rows import ENDED, Moment, OpenRuns, RunRow
 from leasecron.backends.sqlite_batches import columns, execute_rows
@@ -73,6 +74,7 @@ class LoadedRuns:
         self._moment = moment
         self._rows: dict[Key, RunRow] = {}
         self._changed: dict[Key, RunRow] = {}
+        self._added: list[Sequence[Any]] = []
         self._of_job: dict[str, tuple[RunRow, ...]] = {}  # those that are open, or were changed
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
@@ -116,6 +118,11 @@ class LoadedRuns:
         self._moment = moment
         self._open.clear()
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether of no job that was asked for any run is open or was pruned."""
+        return not (self._rows or self._newest)
+
     def row(self, job: str, slot: int) -> RunRow | None:
         return self._rows.get((job, slot))
 
@@ -148,6 +155,10 @@ class LoadedRuns:
         self._fence += 1
         return self._fence - 1
 
+    def add(self, values: Sequence[Any]) -> None:
+        """Keep the row of a new run, in the order of RunRow; nobody asks for it again."""
+        self._added.append(values)
+
     def put(self, row: RunRow) -> None:
         job, key = row.job, (row.job, row.slot)
         if self._rows.get(key) is not row or key not in self._changed:
@@ -161,7 +172,8 @@ class LoadedRuns:
 
     def flush(self) -> None:
         """Write all that was put and recorded."""
-        execute_rows(self._connection, _PUT, [*map(_in_order, self._changed.values())])
+        rows = [*self._added, *map(_in_order, self._changed.values())]
+        execute_rows(self._connection, _PUT, rows)
         if self._fence is not None:
             self._connection.execute(_SET_NEXT_FENCE, (self._fence,))
         insert_results(self._connection, self._results)
