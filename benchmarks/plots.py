@@ -11,6 +11,7 @@ from benchmarks.measuring import Curve
 _FORMATS = ("svg", "png")
 _NUMBER = "{x:,.10g}"
 _ROOM_ABOVE = 1.05
+_FAR_APART = 10  # a line so many times as high as another: by powers of ten both can be seen
 _WIDE = 50  # a longer way from the least to the greatest is drawn by powers of ten
 
 
@@ -35,7 +36,7 @@ def _draw(name: str, lines: list[Curve], folder: Path) -> list[Path]:
     _scale(axes, [x for line in lines for x, _y in line.points])
     axes.set(title=lines[0].title, xlabel=lines[0].x, ylabel=lines[0].y)
     highest = [max(y for _x, y in line.points) for line in lines]
-    if max(highest) > _WIDE / 5 * min(highest):  # else the lower line would lie on the axis
+    if max(highest) > _FAR_APART * min(highest):  # else the lower line would lie on the axis
         axes.set_yscale("log")
     else:
         axes.set_ylim(0, _ROOM_ABOVE * max(highest))

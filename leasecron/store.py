@@ -85,20 +85,17 @@ class StoreQueue:
         try:
             error = opened.get(OPEN_WAIT)
         except queue.Empty:
-            if getattr(self._backend, "migrating", False):
-                logger.warning(
-                    "%s is of an earlier version and being brought up to date: this takes up to"
-                    " ten seconds for each million runs, once",
-                    self._backend.description,
-                )
-                error = opened.get()
-                if error is not None:
-                    raise error from None
-                return
-            self._abandoned = True  # whenever it does open, the thread closes it again and ends
-            raise BackendUnavailable(
-                f"{self._backend.description} did not open within {OPEN_WAIT:g} s"
-            ) from None
+            if not getattr(self._backend, "migrating", False):
+                self._abandoned = True  # whenever it does open, the thread closes it again and ends
+                raise BackendUnavailable(
+                    f"{self._backend.description} did not open within {OPEN_WAIT:g} s"
+                ) from None
+            logger.warning(
+                "%s is of an earlier version and being brought up to date: this takes up to"
+                " ten seconds for each million runs, once",
+                self._backend.description,
+            )
+            error = opened.get()
         if error is not None:
             raise error
 

@@ -137,6 +137,7 @@ def _win(
             if other != slot:
                 closed += _settle(runs.over[other], claim, slot, table, moment)
     table.put(won)
+    # By position, as the row: by name it takes three times as long, of each claim that is won.
     return ClaimAnswer("won", attempt, fence, None, None, None, closed)
 
 

@@ -15,17 +15,8 @@ from faults.scenes import SCENES
 from faults.stage import LEASE, VICTIM, OnPurpose, Stage
 
 MODULES = (
-    *(
-        "store",
-        "outages",
-        "calls",
-        "runner",
-        "lease_runner",
-        "claim_only_runner",
-        "executor",
-        "backups",
-    ),
-    *("recovery", "room", "leases", "workers", "runs", "engine"),
+    *("store", "calls", "runner", "lease_runner", "claim_only_runner", "executor", "backups"),
+    *("outages", "recovery", "room", "leases", "workers", "runs", "engine"),
 )
 FILES = tuple(str(Path(leasecron.__file__).with_name(f"{module}.py")) for module in MODULES)
 _IDLE = {"try:", "while True:", "return", "return True", "return False", "break", "continue"}

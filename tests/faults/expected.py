@@ -145,15 +145,8 @@ UNREACHED = {
 
 _STOP = (
     *("Engine._stop", "Engine._note_waiting", "Engine._idle", "Engine._idle.<lambda>"),
-    *(
-        "Engine._closed",
-        "Runner.stop",
-        "LeaseRunner.stop",
-        "Workers.end",
-        "Executor.end",
-        "StoreQueue.close",
-    ),
-    *("StoreQueue._run", "StoreQueue._refuse_the_rest", "Workers._end"),
+    *("Engine._closed", "Runner.stop", "LeaseRunner.stop", "Workers.end", "StoreQueue.close"),
+    *("Executor.end", "StoreQueue._run", "StoreQueue._refuse_the_rest", "Workers._end"),
 )
 _LOST = (
     *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up"),

@@ -19,7 +19,7 @@ from support.requirements import require
 from leasecron import Scheduler, store
 from leasecron.backends import sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_schema import CHANGES, migrate
+from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
 from leasecron.errors import BackendError, BackendMismatch
 from leasecron.logger import logger
 from leasecron.model import Retention
@@ -274,18 +274,23 @@ def test_an_instance_that_was_running_before_goes_on_and_its_claims_are_noted(pa
         assert before.execute(_NEWEST).fetchall() == []
 
 
-def test_a_start_waits_for_a_migration_however_long_it_takes(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def migrate_late_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have ``change`` made once a start has waited for too long, and has said so."""
     told = threading.Event()
 
     def waits(connection: sqlite3.Connection, now: int) -> None:
         assert told.wait(30)
-        CHANGES[1](connection, now)
+        change(connection, now)
 
     monkeypatch.setattr(sqlite_schema, "CHANGES", (CHANGES[0], waits))
     monkeypatch.setattr(store, "OPEN_WAIT", 0.01)
     monkeypatch.setattr(logger, "warning", lambda *_: told.set())
+
+
+def test_a_start_waits_for_a_migration_however_long_it_takes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate_late_by(CHANGES[1], monkeypatch)
     with Scheduler(path):
         assert version(path) == 2
 
@@ -293,15 +298,10 @@ def test_a_start_waits_for_a_migration_however_long_it_takes(
 def test_a_migration_that_fails_is_the_error_of_the_start_that_waited_for_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = threading.Event()
-
     def fails(_connection: sqlite3.Connection, _now: int) -> None:
-        assert told.wait(30)
         raise sqlite3.DatabaseError("no such page")
 
-    monkeypatch.setattr(sqlite_schema, "CHANGES", (CHANGES[0], fails))
-    monkeypatch.setattr(store, "OPEN_WAIT", 0.01)
-    monkeypatch.setattr(logger, "warning", lambda *_: told.set())
+    migrate_late_by(fails, monkeypatch)
     with pytest.raises(BackendError, match="no such page"):
         Scheduler(path).start()
     assert version(path) == 1
