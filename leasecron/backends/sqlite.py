@@ -23,7 +23,7 @@ from leasecron.backends.sqlite_claims import decide_claims, read_claims
 from leasecron.backends.sqlite_connection import StoreConnection, Work
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
 from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
-from leasecron.backends.sqlite_runs import LoadedRuns, finish_owned, unfinished_rows
+from leasecron.backends.sqlite_runs import Key, LoadedRuns, finish_owned, unfinished_rows
 from leasecron.backends.sqlite_setup import Durability, Journal, Settings
 from leasecron.clock import Clock
 from leasecron.errors import ConfigurationError, shown
@@ -133,11 +133,11 @@ class SqliteBackend:
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         if not claims:
             return []
-        asked = _with_slots(claims)
+        keys = _keys(claims)
         with self._store.call() as store:
-            seen = store.read(lambda connection, now: read_claims(connection, now, asked))
+            seen = store.read(lambda c, now: read_claims(c, now, claims, keys))
             if seen.left:
-                store.write(lambda connection, now: decide_claims(connection, now, asked, seen))
+                store.write(lambda c, now: decide_claims(c, now, claims, keys, seen))
             return [answer for answer in seen.answers if answer is not None]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
@@ -214,19 +214,21 @@ def _hold(
     act: Callable[[_Item, int, LoadedRuns, Moment], _Answer],
 ) -> list[_Answer]:
     table = LoadedRuns(connection, moment)
-    asked = _with_slots(items)
-    table.load([(item.job, slot) for item, slot in asked])
-    answers = [act(item, slot, table, moment) for item, slot in asked]
+    keys = _keys(items)
+    table.load(keys)
+    answers = [
+        act(item, slot, table, moment) for item, (_job, slot) in zip(items, keys, strict=True)
+    ]
     table.flush()
     return answers
 
 
-def _with_slots(items: Sequence[_Item]) -> list[tuple[_Item, int]]:
-    """Return the items with their slots in milliseconds; most batches have one or a few slots."""
+def _keys(items: Sequence[_Item]) -> list[Key]:
+    """Return the keys of the items' runs; most batches have one or a few slots."""
     slots = {item.slot: 0 for item in items}
     for slot in slots:
         slots[slot] = to_ms(slot)
-    return [(item, slots[item.slot]) for item in items]
+    return [(item.job, slots[item.slot]) for item in items]
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

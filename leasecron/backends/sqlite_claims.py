@@ -23,9 +23,6 @@ from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_runs import Key, LoadedRuns
 from leasecron.model import Claim, ClaimAnswer
 
-Asked = tuple[Claim, int]
-"""A claim and its slot in milliseconds."""
-
 _OF_STANDING = ", ".join(Standing._fields)
 _STANDINGS = f"""
     WITH asked(place, job, slot, given) AS (VALUES {{rows}})
@@ -46,51 +43,58 @@ class Reading:
     table: LoadedRuns
 
 
-def read_claims(connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked]) -> Reading:
+def read_claims(
+    connection: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], keys: Sequence[Key]
+) -> Reading:
     """Answer what can be answered without the write lock."""
-    answers: list[ClaimAnswer | None] = [None] * len(asked)
-    for places, own, standing in _standings(connection, asked):
+    answers: list[ClaimAnswer | None] = [None] * len(claims)
+    for places, own, standing in _standings(connection, claims, keys):
         answer = answer_by_row(standing, moment, own=own)
         for place in places:
             answers[place] = answer
-    left = [place for place, answer in enumerate(answers) if answer is None]
+    unknown = [place for place, answer in enumerate(answers) if answer is None]
     table = LoadedRuns(connection, moment)
     # A row that does not answer alone is of a run that has not ended, so its job has it open.
-    table.load_jobs([_key(asked[place]) for place in left])
+    table.load_jobs([keys[place] for place in unknown])
     if table.is_blank:
-        for place in left:
-            answers[place] = answer_free(*asked[place], moment)
+        for place in unknown:
+            answers[place] = answer_free(claims[place], keys[place][1], moment)
     else:
-        for place in left:
-            answers[place] = answer_unchanged(*asked[place], table, moment)
-    # Claims of one job see each other in their order, as if they had come one by one.
-    jobs = {asked[place][0].job for place in left if answers[place] is None}
-    return Reading(answers, [place for place in left if asked[place][0].job in jobs], table)
+        for place in unknown:
+            answers[place] = answer_unchanged(claims[place], keys[place][1], table, moment)
+    left = [place for place in unknown if answers[place] is None]
+    if len(left) < len(unknown):
+        # Claims of one job see each other in their order, as if they had come one by one.
+        jobs = {keys[place][0] for place in left}
+        left = [place for place in unknown if keys[place][0] in jobs]
+    return Reading(answers, left, table)
 
 
 def decide_claims(
-    connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked], reading: Reading
+    connection: sqlite3.Connection,
+    moment: Moment,
+    claims: Sequence[Claim],
+    keys: Sequence[Key],
+    reading: Reading,
 ) -> None:
     """Decide, under the write lock, the claims that are left, and put in their answers."""
-    table, keys = reading.table, [_key(asked[place]) for place in reading.left]
-    if table.holds(keys):
+    table, left = reading.table, [keys[place] for place in reading.left]
+    if table.holds(left):
         table.see(moment)
     else:
         table = LoadedRuns(connection, moment)
-        table.load(keys)
-        table.load_jobs(keys)
-    jobs = {job for job, _slot in keys}
-    win = _win_free if table.is_blank and len(jobs) == len(keys) else decide
-    for place in reading.left:
-        reading.answers[place] = win(*asked[place], table, moment)
+        table.load(left)
+        table.load_jobs(left)
+    # Where nothing that is in the table bears on the claims, nor one of them on another.
+    free = table.is_blank and len({job for job, _slot in left}) == len(left)
+    decide_one = _decide_free if free else decide
+    for place, (_job, slot) in zip(reading.left, left, strict=True):
+        reading.answers[place] = decide_one(claims[place], slot, table, moment)
     table.flush()
 
 
-def _win_free(claim: Claim, slot: int, table: LoadedRuns, moment: Moment) -> ClaimAnswer:
-    """Decide as ``decide`` does, where nothing that is in the table bears on the claim.
-
-    Nor do the other claims of the call, each of which is of another job.
-    """
+def _decide_free(claim: Claim, slot: int, table: LoadedRuns, moment: Moment) -> ClaimAnswer:
+    """Decide as ``decide`` does, where no other run of the job is open or was pruned."""
     answer = answer_free(claim, slot, moment)
     if answer is not None:
         return answer
@@ -100,14 +104,12 @@ def _win_free(claim: Claim, slot: int, table: LoadedRuns, moment: Moment) -> Cla
 
 
 def _standings(
-    connection: sqlite3.Connection, asked: Sequence[Asked]
+    connection: sqlite3.Connection, claims: Sequence[Claim], keys: Sequence[Key]
 ) -> Iterator[tuple[list[int], bool, Standing]]:
     """Yield the places of claims whose runs stand alike, and whether by tokens of their own."""
-    rows = [(place, claim.job, slot, claim.token) for place, (claim, slot) in enumerate(asked)]
+    rows = [
+        (place, claim.job, slot, claim.token)
+        for place, (claim, (_job, slot)) in enumerate(zip(claims, keys, strict=True))
+    ]
     for places, own, *standing in execute_rows(connection, _STANDINGS, rows):
         yield places, bool(own), Standing(*standing)
-
-
-def _key(item: Asked) -> Key:
-    claim, slot = item
-    return claim.job, slot

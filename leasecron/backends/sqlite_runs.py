@@ -89,7 +89,7 @@ class LoadedRuns:
 
     def load_jobs(self, keys: Sequence[Key]) -> None:
         """Load what the claims of these runs must know of their jobs; after ``load``."""
-        asked = [(job,) for job in dict.fromkeys(job for job, _slot in keys)]
+        asked = [(job,) for job in dict.fromkeys([job for job, _slot in keys])]
         for values in execute_rows(self._connection, _OPEN_ROWS, asked):
             row = self._rows.setdefault((values[0], values[1]), RunRow(*values))
             self._of_job[row.job] = (*self._of_job.get(row.job, ()), row)

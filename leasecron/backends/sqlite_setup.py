@@ -29,8 +29,8 @@ Journal = Literal["auto", "wal", "delete"]
 BUSY = 0.5
 """Seconds that SQLite waits for a lock before it answers that it is busy."""
 
-LIBRARY = (3, 24)
-"""The SQLite that the statements need, and JSON in it: the first with an upsert."""
+LIBRARY = (3, 32)
+"""The SQLite that the statements need, and JSON in it: before it, 999 parameters were the most."""
 
 _SET_UP = 4.0
 _SWITCH = 1.0

@@ -14,7 +14,8 @@ from contract.hand_clock import START
 
 from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_claims import Asked, Reading, read_claims
+from leasecron.backends.sqlite_claims import Reading, read_claims
+from leasecron.backends.sqlite_runs import Key
 from leasecron.model import Claim, ClaimAnswer, Declaration, Retention
 
 MANY = 64
@@ -46,9 +47,9 @@ def read_and_then(write: Callable[[], object], monkeypatch: pytest.MonkeyPatch) 
     """Have ``write`` done between the next claim's read and its transaction."""
 
     def read_first(
-        connection: sqlite3.Connection, moment: Moment, asked: Sequence[Asked]
+        connection: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], keys: Sequence[Key]
     ) -> Reading:
-        found = read_claims(connection, moment, asked)
+        found = read_claims(connection, moment, claims, keys)
         monkeypatch.undo()
         write()
         return found

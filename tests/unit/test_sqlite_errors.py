@@ -72,8 +72,8 @@ def test_errors_of_others_pass() -> None:
 def test_a_library_that_is_too_old_is_named_with_what_is_needed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 22, 0))
-    monkeypatch.setattr(sqlite3, "sqlite_version", "3.22.0")
-    with pytest.raises(BackendError, match=r"needs SQLite 3\.24 or newer.* has 3\.22\.0"):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.31.1")
+    with pytest.raises(BackendError, match=r"needs SQLite 3\.32 or newer.* has 3\.31\.1"):
         SqliteBackend(path).open()
     assert not path.exists()
