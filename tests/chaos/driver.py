@@ -10,6 +10,7 @@ from pathlib import Path
 
 from support.wall_clock import WallClock
 
+from chaos import locks
 from chaos.faults import StoreFaults
 from chaos.jobs import WORKS
 from chaos.log import Log
@@ -35,10 +36,14 @@ def kinds_to_be_had(place: Place) -> tuple[list[Kind], list[str]]:
 
     The store's folder must be there.
     """
-    kinds: list[Kind] = ["kill", "kill-all", "freeze", "term", "away"]
+    kinds: list[Kind] = ["kill", "kill-all", "term", "away"]
     lacks = []
     if place.kind == "sqlite":
         kinds.append("lock")
+    if place.kind != "sqlite" or locks.are_told():
+        kinds.append("freeze")
+    else:
+        lacks.append("no process is ever frozen: the kernel does not tell which locks it holds")
     if place.small:
         kinds.append("full")
     else:
@@ -108,7 +113,7 @@ class Chaos:
                 return self._members[victim].tell(fault.length)
             case "freeze", int(victim):
                 member = self._members[victim]
-                done = member.freeze(self._store.is_held)
+                done = member.freeze(self._store)
                 if done:
                     self._undo_in(fault.length, member.thaw)
                 return done

@@ -2,8 +2,10 @@
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from chaos.locks import Lock, keep_others_out, locks_of
 from chaos.log import Log
 from chaos.place import Place
 from chaos.plan import Kind
@@ -60,25 +62,21 @@ class StoreFaults:
         self._log.note("fault", **facts, next_fence=self._next_fence)
         self._now = self._next_fence = None
 
-    def is_held(self) -> bool:
-        """Say whether the store cannot be written to, as far as can be told."""
-        if self._now is not None:
-            return True
-        if self._place.kind != "sqlite":
-            return False
-        stranger = _locked(self._place.path, wait=0.3)
-        if stranger is not None:
-            stranger.execute("ROLLBACK")
-            stranger.close()
-        return stranger is None
+    def locks_of(self, pid: int) -> list[Lock]:
+        """Return those that a process has on it."""
+        return locks_of(pid, self._place.path) if self._place.kind == "sqlite" else []
+
+    def is_held_by(self, locks: Sequence[Lock]) -> bool:
+        """Say whether nobody else can write to it as long as somebody has these locks."""
+        return keep_others_out(locks, self._place.path)
 
 
-def _locked(path: Path, wait: float = 2.0) -> sqlite3.Connection | None:
+def _locked(path: Path) -> sqlite3.Connection | None:
     """Hold the file as a shell with an open transaction does; None where it is not to be had."""
     if not path.exists():  # no instance has come so far
         return None
     connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None
+        f"{path.as_uri()}?mode=rw", uri=True, timeout=2.0, isolation_level=None
     )
     try:
         connection.execute("BEGIN EXCLUSIVE")

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import leasecron
+from chaos.faults import StoreFaults
 from chaos.instance import PATIENCE
+from chaos.locks import wait_until_stopped
 from chaos.log import Log
 
 HANGS = PATIENCE + 15.0
@@ -82,14 +84,17 @@ class Member:
         self._collect(again_in)
         return True
 
-    def freeze(self, is_held: Callable[[], bool]) -> bool:
-        """Stop it by SIGSTOP; ``is_held`` says whether somebody then holds the store's lock."""
+    def freeze(self, store: StoreFaults) -> bool:
+        """Stop it by SIGSTOP, and see whether it then keeps others from the store."""
         if self._process is None or self._state != "running":
             return False
         self._log.note("frozen", life=self._life)
         self._process.send_signal(signal.SIGSTOP)
         self._become("frozen")
-        self._held = is_held()
+        wait_until_stopped(self._process.pid)
+        locks = store.locks_of(self._process.pid)
+        self._held = store.is_held_by(locks)
+        self._log.note("stopped", life=self._life, locks=[*map(str, locks)], held=self._held)
         return True
 
     def thaw(self) -> None:
