@@ -8,13 +8,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chaos.jobs import WORKS, Work, work_of
+from chaos.jobs import MAX_LATE, WORKS, Work, work_of
 from chaos.kept import Claimed, Kept
-from chaos.story import Attempt, Life, Run, Said, Story
+from chaos.story import Attempt, Life, Run, Said, Story, Trouble
 from chaos.violation import Violation, violation
 
 BEFORE, AFTER = 2.0, 3.0
 """Seconds around a slot in which nothing may befall its witness."""
+
+ANSWERED = MAX_LATE + AFTER
+"""Seconds after a slot in which a witness has answered it, and be it that it came too late."""
 
 RUN, EXPLAINED, WITHOUT_A_WITNESS, LOST = "run", "explained", "without a witness", "lost"
 """What can have become of a slot."""
@@ -22,6 +25,9 @@ RUN, EXPLAINED, WITHOUT_A_WITNESS, LOST = "run", "explained", "without a witness
 _STARTING = 3.0
 _STARTING_IN_TROUBLE = 15.0
 _SLACK = 1.5
+_CLOCK = 0.1
+"""Seconds by which the clocks of the machine may have drifted apart since a run began."""
+
 _STORED = 0.5
 """Seconds between what a handler, and what the store says of the beginning and the end of a run."""
 
@@ -36,7 +42,9 @@ class Slots:
     found: Counter[str] = field(default_factory=Counter)
     _attempts: defaultdict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     _answers: defaultdict[Run, list[Said]] = field(default_factory=lambda: defaultdict(list))
-    _latest: defaultdict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+    _said: defaultdict[tuple[str, int], list[Said]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def __post_init__(self) -> None:
         for attempt in self.story.attempts:
@@ -44,8 +52,7 @@ class Slots:
         for said in self.story.said:
             if said.name in ("start", "skip") and said.job is not None and said.slot is not None:
                 self._answers[said.job, said.slot].append(said)
-                answered = (said.job, said.life)
-                self._latest[answered] = max(self._latest[answered], said.slot)
+                self._said[said.job, said.life].append(said)
 
     def lost(self) -> Iterator[Violation]:
         """Find them."""
@@ -68,7 +75,7 @@ class Slots:
         said = self._answers[work.name, slot]
         answers = [answer for answer in said if answer.life in witnesses]
         wrong = [answer for answer in answers if not self._is_true(work, slot, answer)]
-        if wrong or not (answers or self._are_behind(work, slot, witnesses)):
+        if wrong or not (answers or all(self._is_behind(work, slot, life) for life in witnesses)):
             text = f"the slot {slot} of {work.name}, at {at:.3f}, is lost"
             yield violation(text, f"witnesses: {sorted(witnesses)}", *said)
             self.found[LOST] += 1
@@ -90,27 +97,55 @@ class Slots:
                 overlaps = any(self._overlaps(work, other, slot, said) for other in others)
                 return overlaps or self._meets_a_dead_claim(work, slot, said)
             case "late":
-                return self._was_busy(slot / 1000 - self.story.offset, said.m)
+                return self._came_late(slot / 1000 - self.story.offset, said)
             case "taken":
                 claim = self.kept.claims.get((work.name, slot))
                 return claim is not None and self._befell(claim, said.m)
             case _:
                 return False
 
-    def _are_behind(self, work: Work, slot: int, witnesses: set[int]) -> bool:
-        """Say whether they had no time to come to a slot: they came to no later one either."""
-        at = slot / 1000 - self.story.offset
-        return self._was_busy(at, at + AFTER) and all(
-            self._latest[work.name, life] < slot + 2 * work.step for life in witnesses
-        )
+    def _came_late(self, at: float, said: Said) -> bool:
+        """Say whether one had to come to a slot too late, and did."""
+        clocks = self.story.troubles.between(said.life, at, said.m)
+        too_late = said.m - at > MAX_LATE - _CLOCK or any(each.kind == "clock" for each in clocks)
+        return too_late and self._was_kept(said.life, at, said.m)
 
-    def _was_busy(self, since: float, until: float) -> bool:
-        """Say whether the machine had no time to spare for most of a time."""
-        busy = sum(
-            min(each.until, until) - max(each.since, since)
-            for each in self.story.busy.between(None, since, until)
+    def _is_behind(self, work: Work, slot: int, life: int) -> bool:
+        """Say whether a witness had no time to answer a slot, by what it did around that time."""
+        at = slot / 1000 - self.story.offset
+        if not self._was_kept(life, at, at + AFTER):
+            return False
+        said = self._said[work.name, life]
+        before = [each for each in said if each.slot is not None and each.slot < slot]
+        if before:
+            # Whoever comes to a slot waits for the next one after that moment, and so passes over
+            # what was due until then.
+            latest = max(before, key=lambda each: each.slot or 0)
+            due = (latest.slot or 0) / 1000 - self.story.offset
+            if latest.m >= at and self._was_kept(life, due, latest.m):
+                return True
+        return self._was_cut_short(work, slot, life)
+
+    def _was_cut_short(self, work: Work, slot: int, life: int) -> bool:
+        """Say whether something befell a witness before it came to a slot or a later one."""
+        at = slot / 1000 - self.story.offset
+        later = (
+            each
+            for each in self._said[work.name, life]
+            if each.slot is not None and each.slot >= slot + 2 * work.step
         )
-        return busy > (until - since) / 2
+        until = min((each.m for each in later), default=at + ANSWERED)
+        return until > at + AFTER and not self.story.is_calm(life, at, min(until, at + ANSWERED))
+
+    def _was_kept(self, life: int, since: float, until: float) -> bool:
+        """Say whether the machine or what befell a process took most of a time from it."""
+        kept = [
+            *self.story.busy.between(None, since, until),
+            *self.story.troubles.between(None, since, until),
+            *self.story.troubles.between(life, since, until),
+        ]
+        without = [each for each in kept if each.kind != "clock"]  # that takes no time
+        return _length(without, since, until) > (until - since) / 2
 
     def _overlaps(self, work: Work, other: Attempt, slot: int, said: Said) -> bool:
         """Say whether an attempt of another slot can have had a live lease at that moment."""
@@ -242,6 +277,15 @@ def left_behind(story: Story, kept: Kept) -> Iterator[Violation]:
                 text = f"a crashed run was not closed by the next one: {job} {slot}"
                 yield violation(text, claim, attempt)
                 break
+
+
+def _length(troubles: Sequence[Trouble], since: float, until: float) -> float:
+    """Return for how long of a time there was any of these."""
+    length, end = 0.0, since
+    for each in sorted(troubles, key=lambda each: each.since):
+        length += max(0.0, min(each.until, until) - max(each.since, end))
+        end = max(end, each.until)
+    return length
 
 
 def _winner(claim: Claimed) -> int:

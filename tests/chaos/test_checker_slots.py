@@ -40,13 +40,114 @@ def test_one_that_is_late_on_a_machine_without_time_to_spare_is_explained(
     assert lost(short) == found
 
 
-@pytest.mark.parametrize(("latest", "found"), [(13.0, 0), (14.0, 1)])
-def test_a_witness_may_not_have_come_to_a_slot_yet_on_such_a_machine(
-    short: Script, latest: float, found: int
-) -> None:
+def test_one_that_says_late_before_it_is_late_explains_nothing(short: Script) -> None:
     short.note("busy", 19.0, since=10.0, until=19.0)
-    short.skip("quick", latest, 19.0, "late")
+    short.skip("quick", 12.0, 17.5, "late")
+    assert lost(short) == 1
+
+
+@pytest.mark.parametrize(("held", "found"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize("since", [11.5, 15.2])
+def test_a_slot_that_is_late_is_explained_by_one_that_was_frozen_with_the_stores_lock(
+    short: Script, since: float, held: bool, found: int
+) -> None:
+    short.process(3, until=30.0)
+    short.note("frozen", since, 3)
+    short.note("stopped", since, 3, locks=[], held=held)
+    short.note("thawed", 19.0, 3)
+    if held:
+        short.note("fault", 19.0, kind="held", since=since, until=19.0)
+    short.skip("quick", 12.0, 19.1, "late")
     assert lost(short) == found
+
+
+def test_the_times_that_a_witness_was_kept_are_added_up_and_none_twice(short: Script) -> None:
+    short.note("busy", 15.0, since=12.0, until=15.0)
+    short.note("busy", 15.0, since=12.0, until=15.0)
+    short.skip("quick", 12.0, 18.5, "late")
+    assert lost(short) == 1
+    short.note("fault", 17.0, kind="held", since=16.0, until=17.0)
+    assert lost(short) == 0
+
+
+def test_a_lock_that_was_held_when_the_slot_had_long_been_due_explains_nothing(
+    short: Script,
+) -> None:
+    short.note("fault", 19.0, kind="held", since=17.0, until=19.0)
+    short.skip("quick", 12.0, 19.1, "late")
+    assert lost(short) == 1
+
+
+# Slots that a witness has not answered
+
+
+def busy(script: Script, since: float, until: float) -> None:
+    script.note("busy", until, since=since, until=until)
+
+
+@pytest.fixture
+def alone() -> Script:
+    script = Script()
+    script.process(1, until=30.0)
+    script.every_slot("quick", 60.0, but=12.0)
+    return script
+
+
+@pytest.mark.parametrize(("since", "found"), [(10.0, 0), (14.0, 1)])
+def test_who_comes_to_a_slot_late_passes_over_what_was_due_until_then(
+    alone: Script, since: float, found: int
+) -> None:
+    busy(alone, since, 19.0)
+    alone.skip("quick", 11.0, 13.5, "taken")
+    alone.skip("quick", 14.0, 14.1, "taken")
+    assert lost(alone) == found
+
+
+def test_who_was_in_time_with_the_slot_before_has_no_excuse(alone: Script) -> None:
+    busy(alone, 10.0, 19.0)
+    alone.skip("quick", 11.0, 11.9, "taken")
+    alone.skip("quick", 14.0, 14.1, "taken")
+    assert lost(alone) == 1
+
+
+@pytest.mark.parametrize("later", [14.0, 20.0, None])
+def test_who_lives_on_and_never_answers_a_slot_has_no_excuse(
+    alone: Script, later: float | None
+) -> None:
+    busy(alone, 0.0, 30.0)
+    if later is not None:
+        alone.skip("quick", later, later + 0.1, "taken")
+    assert lost(alone) == 1
+
+
+@pytest.mark.parametrize(("killed", "found"), [(16.0, 0), (22.0, 1)])
+def test_who_died_before_it_came_to_a_slot_is_excused(killed: float, found: int) -> None:
+    script = Script()
+    script.process(1, killed=killed)
+    script.every_slot("quick", 60.0, but=12.0)
+    busy(script, 10.0, 19.0)
+    assert lost(script) == found
+
+
+@pytest.mark.parametrize("m", [14.1, 15.9])
+def test_but_not_who_came_to_a_later_one_before(m: float) -> None:
+    script = Script()
+    script.process(1, killed=16.0)
+    script.every_slot("quick", 60.0, but=12.0)
+    busy(script, 10.0, 19.0)
+    script.skip("quick", 14.0, m, "taken")
+    assert lost(script) == 1
+
+
+def test_every_witness_needs_an_excuse(short: Script) -> None:
+    busy(short, 10.0, 19.0)
+    short.skip("quick", 11.0, 13.5, "taken", life=1)
+    assert lost(short) == 1
+    short.skip("quick", 11.0, 13.5, "taken", life=2)
+    assert lost(short) == 0
+
+
+# Slots that somebody else had
 
 
 def test_a_slot_that_was_taken_by_one_that_died_is_explained(short: Script) -> None:
