@@ -4,8 +4,10 @@ The kernel is asked. Whoever tries for the lock himself meets that of somebody w
 and on a busy store cannot tell the one from the other.
 """
 
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +41,14 @@ class Lock:
 
 
 def are_told() -> bool:
-    """Say whether the kernel tells which locks a process holds."""
-    return (_PROCESSES / "self" / "fdinfo").is_dir()
+    """Say whether the kernel tells which locks a process holds, by having it tell of one."""
+    with tempfile.TemporaryFile() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            text = (_PROCESSES / "self" / "fdinfo" / str(file.fileno())).read_text()
+        except FileNotFoundError:
+            return False
+    return "lock:" in text
 
 
 def wait_until_stopped(pid: int) -> None:
