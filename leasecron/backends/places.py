@@ -21,6 +21,7 @@ class Bytes:
 
         self._call = fcntl.fcntl
         self._set = fcntl.F_OFD_SETLK
+        self._get = fcntl.F_OFD_GETLK
         self._taken = fcntl.F_WRLCK
         self._free = fcntl.F_UNLCK
 
@@ -31,6 +32,12 @@ class Bytes:
         except (BlockingIOError, PermissionError):  # POSIX leaves the choice
             return False
         return True
+
+    def is_free(self, file: int, place: int) -> bool:
+        """Say whether nobody else has a place."""
+        asked = _record(self._taken, place, place + 1)
+        kind: int = struct.unpack_from("h", self._call(file, self._get, asked))[0]
+        return kind == self._free
 
     def free(self, file: int, first: int, end: int) -> None:
         """Free those of these places that the descriptor has."""
@@ -56,6 +63,10 @@ class Whole:
         except BlockingIOError:
             return False
         return True
+
+    def is_free(self, file: int, place: int) -> bool:  # noqa: ARG002 - there is no other place
+        """Say that there is no place before the one that is asked for."""
+        return False
 
     def free(self, file: int, first: int, end: int) -> None:
         """Free the file, if its place is among these."""

@@ -4,8 +4,8 @@ SQLite waits for its write lock by sleeping and asking again, so a process that 
 loop starves all others for seconds. Writers therefore stand in line first. A place in the line is a
 lock on a byte of a file beside the database, and place 0 is the turn itself: who waits holds his
 place and asks for the one before it. So who came first gets in first, and only the head of the line
-has to ask often. It is fairness only: who cannot have his turn in time goes on without it, and
-SQLite's own lock decides.
+has to ask often. A process that was stopped in the line is passed by. It is fairness only: who
+cannot have his turn in time goes on without it, and SQLite's own lock decides.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from leasecron.backends.places import Bytes, Whole
 
 _HEAD = 0.00015  # seconds between two questions of the head of the line
 _FURTHER = 0.0002  # what each place behind it adds
-_STUCK = 0.2  # after so long in one place, somebody before it is stopped
-_AVOID = 1.0  # and for so long nobody stands behind him again
+_MOVES = 0.005  # who leaves the place before his free for longer than this is stopped
+_STUCK = 0.2  # after so long in one place, whoever has the turn is
+_AVOID = 1.0  # and for so long it is not found out about him again
 
 
 class Turnstile:
@@ -38,6 +39,8 @@ class Turnstile:
         self._owner = owner
         self._file = -1
         self._avoided_until = 0.0
+        self._stopped = range(0)  # the places of those who do not move
+        self._stopped_until = 0.0
 
     def enter(self, wait: float, *, make: bool = True) -> bool:
         """Return True once it is this process's turn, or False after ``wait`` seconds.
@@ -77,11 +80,16 @@ class Turnstile:
     def _stand_in_line(self, deadline: float) -> bool:
         places, file = self._places, self._file
         place, moved = self._join(), time.monotonic()
+        gap: tuple[int, float] | None = None
         while place > 0:
             now = time.monotonic()
-            if places.take(file, place - 1, place):
+            ahead = place - 1
+            if not places.take(file, ahead, place):
+                gap = self._gap_before(place, gap, now)
+                ahead = place if gap is None else self._pass_by(place, *gap, now)
+            if ahead < place:
                 places.free(file, place, places.count)
-                place, moved = place - 1, now
+                place, moved = ahead, now
             elif now >= deadline:
                 places.free(file, place, places.count)
                 if place < places.count and now - moved >= _STUCK:
@@ -90,6 +98,30 @@ class Turnstile:
             else:
                 time.sleep(_HEAD + _FURTHER * (place - 1))
         return True
+
+    def _gap_before(
+        self, place: int, gap: tuple[int, float] | None, now: float
+    ) -> tuple[int, float] | None:
+        """Return the next free place before those who stand before ``place``, and since when."""
+        for free in range(place - 2, -1, -1):
+            if self._places.is_free(self._file, free):
+                return gap if gap is not None and gap[0] == free else (free, now)
+        return None
+
+    def _pass_by(self, place: int, free: int, since: float, now: float) -> int:
+        """Take a place that those between do not move into, since they are stopped, if they are.
+
+        The one who stands behind them passes them by first, so all others keep their order.
+        """
+        between = range(free + 1, place)
+        known = now < self._stopped_until and {*between} <= {*self._stopped}
+        if not known and now - since < _MOVES * len(between):
+            return place
+        if not self._places.take(self._file, free, free + 1):
+            return place
+        if not known:
+            self._stopped, self._stopped_until = between, now + _AVOID
+        return free
 
     def _join(self) -> int:
         """Return the place that was had behind all others, or one past the last."""

@@ -174,6 +174,21 @@ def test_a_deadline_does_not_wait_behind_all_that_was_handed_over(bench: Bench) 
     assert [each for each in log if each != "due"] == [*range(2000)]
 
 
+def test_a_deadline_does_not_wait_behind_a_few_that_take_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers, log, clock = bench.timers, bench.log, bench.clock
+    wall, monotonic = clock.wall, clock.monotonic
+    monkeypatch.setattr(clock, "wall", lambda: wall() + 0.02 * len(log))
+    monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + 0.02 * len(log))
+
+    handed_over = [(log.append, number) for number in range(20)]
+    bench.do((timers.after, 0.0, log.append, "due"), *handed_over)
+
+    assert 0 < log.index("due") < 5
+    assert [each for each in log if each != "due"] == [*range(20)]
+
+
 def test_a_schedule_may_ask_the_store_of_the_scheduler_that_asks_it() -> None:
     scheduler = Scheduler("memory://")
 

@@ -89,8 +89,8 @@ class Waiter:
 
 
 @contextlib.contextmanager
-def in_line(path: str) -> Iterator[subprocess.Popen[str]]:
-    """Have a process that waits for its turn in place 1."""
+def in_line(path: str, place: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """Have a process that waits for its turn in a place."""
     program = (
         "import os, sys\n"
         "from leasecron.backends.turnstile import Turnstile\n"
@@ -98,11 +98,24 @@ def in_line(path: str) -> Iterator[subprocess.Popen[str]]:
     )
     child = subprocess.Popen([sys.executable, "-c", program, path], text=True)
     try:
-        wait_until_taken(path, 1)
+        wait_until_taken(path, place)
         yield child
     finally:
         child.kill()
         child.wait()
+
+
+@contextlib.contextmanager
+def stopped_in_line(path: str, holder: Turnstile, stopped: int) -> Iterator[None]:
+    """Have so many processes stopped in their places behind a turn that is free."""
+    assert holder.enter(0.0)
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(in_line(path, n)) for n in range(1, stopped + 1)]
+        for child in children:
+            child.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        holder.leave()
+        yield
 
 
 @needs_places
@@ -174,23 +187,68 @@ def test_who_is_killed_in_the_line_is_waited_for_by_nobody(path: str, another: A
 
 
 @needs_places
-def test_who_is_stopped_in_the_line_is_waited_for_once_in_a_while(
+@pytest.mark.parametrize("stopped", [1, 2, 7, 8])
+def test_those_who_are_stopped_in_the_line_are_passed_by(
+    path: str, another: Another, stopped: int
+) -> None:
+    order: list[str] = []
+    first = another()
+    with stopped_in_line(path, another(), stopped):
+        assert first.enter(LONG)
+        assert not another().enter(0.0)
+        waiter = Waiter(path, order, "next")
+        assert order == []
+        first.leave()
+        waiter.join()
+
+    assert order == ["next"]
+
+
+@needs_places
+def test_those_behind_one_who_is_stopped_keep_their_order(path: str, another: Another) -> None:
+    order: list[str] = []
+    holder, first = another(), another()
+    with stopped_in_line(path, holder, 1):
+        assert first.enter(LONG)
+        waiters = []
+        for place, name in enumerate("abcd", start=2):
+            waiters.append(Waiter(path, order, name))
+            wait_until_taken(path, place)
+        first.leave()
+        for waiter in waiters:
+            waiter.join()
+
+    assert order == list("abcd")
+
+
+@needs_places
+def test_one_who_was_found_to_be_stopped_is_passed_by_at_once(
     path: str, another: Another, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holder, behind, later = another(), another(), another()
-    assert holder.enter(0.0)
-    with in_line(path) as child:
-        child.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-        holder.leave()
-        with monkeypatch.context() as patched:
-            patched.setattr(module, "_AVOID", 600.0)
-            assert not behind.enter(module._STUCK + 0.05)
-            patched.setattr("time.sleep", pytest.fail)
-            assert not behind.enter(LONG)
-        assert not is_taken(path, 2)
-        monkeypatch.setattr(module, "_AVOID", 0.0)
-        assert not later.enter(module._STUCK + 0.05)
+    again = another()
+    with stopped_in_line(path, another(), 2):
+        monkeypatch.setattr(module, "_AVOID", 600.0)
+        assert again.enter(LONG)
+        again.leave()
+        monkeypatch.setattr("time.sleep", pytest.fail)
+        assert again.enter(LONG)
+
+
+@needs_places
+def test_who_is_stopped_with_the_turn_is_waited_for_once_in_a_while(
+    path: str, another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, behind, later = another(), another(), another()
+    assert stopped.enter(0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_AVOID", 600.0)
+        assert not behind.enter(module._STUCK + 0.05)
+        patched.setattr("time.sleep", pytest.fail)
+        assert not behind.enter(LONG)
+    assert not is_taken(path, 1)
+    monkeypatch.setattr(module, "_AVOID", 0.0)
+    assert not later.enter(module._STUCK + 0.05)
+    stopped.leave()
 
     assert later.enter(LONG)
 
