@@ -51,13 +51,17 @@ def beside_a_kept_lease(story: Story) -> Iterator[Violation]:
 
 
 def told_for_nothing(story: Story) -> Iterator[Violation]:
-    """Find holders that have lost their lease though nothing befell them, or their store."""
+    """Find holders that have lost their lease though nothing befell them, or their store.
+
+    On a machine without time to spare nobody can tell what kept the heartbeats.
+    """
     for attempt in story.attempts:
         told = next((look for look in attempt.looks if look.told is not None), None)
         if told is None or told.told not in ("lease-lost", "takeover"):
             continue
         since = story.won_since(attempt, work_of(attempt.job).lease)
-        if not story.costs_of_a_lease(attempt.life, since, told.m):
+        costs = story.costs_of_a_lease(attempt.life, since, told.m)
+        if not (costs or story.was_busy(since, told.m)):
             yield violation(f"a lease was lost for nothing at {told.m:.3f}", attempt)
 
 

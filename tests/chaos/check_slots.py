@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from chaos.jobs import MAX_LATE, WORKS, Work, work_of
 from chaos.kept import Claimed, Kept
-from chaos.story import Attempt, Life, Run, Said, Story, Trouble
+from chaos.story import Attempt, Life, Run, Said, Story, length_of
 from chaos.violation import Violation, violation
 
 BEFORE, AFTER = 2.0, 3.0
@@ -145,7 +145,7 @@ class Slots:
             *self.story.troubles.between(life, since, until),
         ]
         without = [each for each in kept if each.kind != "clock"]  # that takes no time
-        return _length(without, since, until) > (until - since) / 2
+        return length_of(without, since, until) > (until - since) / 2
 
     def _overlaps(self, work: Work, other: Attempt, slot: int, said: Said) -> bool:
         """Say whether an attempt of another slot can have had a live lease at that moment."""
@@ -277,15 +277,6 @@ def left_behind(story: Story, kept: Kept) -> Iterator[Violation]:
                 text = f"a crashed run was not closed by the next one: {job} {slot}"
                 yield violation(text, claim, attempt)
                 break
-
-
-def _length(troubles: Sequence[Trouble], since: float, until: float) -> float:
-    """Return for how long of a time there was any of these."""
-    length, end = 0.0, since
-    for each in sorted(troubles, key=lambda each: each.since):
-        length += max(0.0, min(each.until, until) - max(each.since, end))
-        end = max(end, each.until)
-    return length
 
 
 def _winner(claim: Claimed) -> int:

@@ -3,6 +3,7 @@
 import math
 from bisect import insort
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 AFTERMATH = 3.0
@@ -168,3 +169,17 @@ class Story:
     def costs_of_a_lease(self, life: int, since: float, until: float) -> list[Trouble]:
         """Return what can have cost a process its leases in that time; no clock can."""
         return [each for each in self.troubles_of(life, since, until) if each.kind != "clock"]
+
+    def was_busy(self, since: float, until: float) -> bool:
+        """Say whether the machine had no time to spare for most of a time."""
+        busy = self.busy.between(None, since, until)
+        return length_of(busy, since, until) > (until - since) / 2
+
+
+def length_of(troubles: Sequence[Trouble], since: float, until: float) -> float:
+    """Return for how long of a time there was any of these."""
+    length, end = 0.0, since
+    for each in sorted(troubles, key=lambda each: each.since):
+        length += max(0.0, min(each.until, until) - max(each.since, end))
+        end = max(end, each.until)
+    return length

@@ -92,6 +92,15 @@ def test_a_lease_that_is_lost_for_nothing_is_found(
     assert len(whats(told_for_nothing(script.story()))) == found
 
 
+@pytest.mark.parametrize(("since", "found"), [(1.0, 0), (3.0, 1)])
+def test_one_that_is_lost_on_a_machine_without_time_to_spare_is_explained(
+    script: Script, since: float, found: int
+) -> None:
+    script.attempt("patient", 0, *looks(0, 6), told=(5.0, "lease-lost"), how="aborted")
+    script.note("busy", 5.0, since=since, until=5.0)
+    assert len(whats(told_for_nothing(script.story()))) == found
+
+
 def test_two_runs_of_one_job_in_one_process_are_found_without_leases(claims: Script) -> None:
     claims.attempt("steady", 0, *looks(0, 2), life=1)
     claims.attempt("steady", 1, *looks(1, 1.5), life=1)
