@@ -28,7 +28,7 @@ ASK_AGAIN = 60.0
 """A schedule that failed is asked again after this many seconds."""
 
 _AT_ONCE = 256  # deadlines, or what others handed over, served before the other is looked at
-_LONGEST = 0.05  # seconds for the latter: to start a thread takes a while where none is to spare
+_SERVE_FOR = 0.05  # seconds for what was handed over: each may start a thread, which can take long
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -206,7 +206,7 @@ class JobTimers:
     def _serve(self) -> None:
         # Not all of it: a handler must not have to wait behind a thousand answers to be told that
         # its lease is over.
-        until = self._clock.monotonic() + _LONGEST
+        until = self._clock.monotonic() + _SERVE_FOR
         for _ in range(min(_AT_ONCE, len(self._received))):
             function, args = self._received.popleft()
             self._guarded(function, args)

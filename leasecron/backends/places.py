@@ -33,11 +33,14 @@ class Bytes:
             return False
         return True
 
-    def is_free(self, file: int, place: int) -> bool:
-        """Say whether nobody else has a place."""
-        asked = _record(self._taken, place, place + 1)
-        kind: int = struct.unpack_from("h", self._call(file, self._get, asked))[0]
-        return kind == self._free
+    def free_before(self, file: int, place: int) -> int | None:
+        """Return the last place before this one that nobody else has, if there is one."""
+        for before in range(place - 1, -1, -1):
+            asked = _record(self._taken, before, before + 1)
+            kind: int = struct.unpack_from("h", self._call(file, self._get, asked))[0]
+            if kind == self._free:
+                return before
+        return None
 
     def free(self, file: int, first: int, end: int) -> None:
         """Free those of these places that the descriptor has."""
@@ -64,9 +67,9 @@ class Whole:
             return False
         return True
 
-    def is_free(self, file: int, place: int) -> bool:  # noqa: ARG002 - there is no other place
-        """Say that there is no place before the one that is asked for."""
-        return False
+    def free_before(self, _file: int, _place: int) -> int | None:
+        """Return None: there is no place before the one that is asked for."""
+        return None
 
     def free(self, file: int, first: int, end: int) -> None:
         """Free the file, if its place is among these."""

@@ -94,7 +94,7 @@ def decide_claims(
 
 
 def _decide_free(claim: Claim, slot: int, table: LoadedRuns, moment: Moment) -> ClaimAnswer:
-    """Decide as ``decide`` does, where no other run of the job is open or was pruned."""
+    """Decide as ``decide`` does, where no run of the job is open and its slot was not pruned."""
     answer = answer_free(claim, slot, moment)
     if answer is not None:
         return answer

@@ -4,8 +4,8 @@ SQLite waits for its write lock by sleeping and asking again, so a process that 
 loop starves all others for seconds. Writers therefore stand in line first. A place in the line is a
 lock on a byte of a file beside the database, and place 0 is the turn itself: who waits holds his
 place and asks for the one before it. So who came first gets in first, and only the head of the line
-has to ask often. A process that was stopped in the line is passed by. It is fairness only: who
-cannot have his turn in time goes on without it, and SQLite's own lock decides.
+has to ask often; but a process that was stopped in the line is passed by. The line is fairness
+only: who cannot have his turn in time goes on without it, and SQLite's own lock decides.
 """
 
 from __future__ import annotations
@@ -13,15 +13,33 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import dataclass
 
 from leasecron.backends.modes import Owner, open_side_file
 from leasecron.backends.places import Bytes, Whole
 
 _HEAD = 0.00015  # seconds between two questions of the head of the line
 _FURTHER = 0.0002  # what each place behind it adds
-_MOVES = 0.005  # who leaves the place before his free for longer than this is stopped
-_STUCK = 0.2  # after so long in one place, whoever has the turn is
-_AVOID = 1.0  # and for so long it is not found out about him again
+
+_MOVES = 0.03
+"""Seconds in which everybody who runs has moved into a free place before his, even beside a handler
+that computes, which gives the interpreter back every 5 milliseconds."""
+
+_STAGGER = 0.005  # what each one more who does not move adds, so that the nearest passes by first
+_AGAIN = 8 * _HEAD  # enough to see that one who was found not to move still does not
+_REMEMBER = 1.0  # for so long
+
+_STUCK = 0.2  # seconds in one place after which whoever has the turn must be stopped
+_AVOID = 1.0  # seconds for which nobody who found that out stands in line
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A free place, since when it was seen free at each look, and when it was looked at last."""
+
+    place: int
+    since: float
+    looked: float
 
 
 class Turnstile:
@@ -39,8 +57,7 @@ class Turnstile:
         self._owner = owner
         self._file = -1
         self._avoided_until = 0.0
-        self._stopped = range(0)  # the places of those who do not move
-        self._stopped_until = 0.0
+        self._stopped_until = [0.0] * self._places.count  # until when a place is known to be so
 
     def enter(self, wait: float, *, make: bool = True) -> bool:
         """Return True once it is this process's turn, or False after ``wait`` seconds.
@@ -80,48 +97,60 @@ class Turnstile:
     def _stand_in_line(self, deadline: float) -> bool:
         places, file = self._places, self._file
         place, moved = self._join(), time.monotonic()
-        gap: tuple[int, float] | None = None
+        gap: _Gap | None = None
         while place > 0:
             now = time.monotonic()
             ahead = place - 1
             if not places.take(file, ahead, place):
-                gap = self._gap_before(place, gap, now)
-                ahead = place if gap is None else self._pass_by(place, *gap, now)
+                gap = self._gap_before(place, gap, waited=now - moved)
+                ahead = place if gap is None else self._pass_by(place, gap)
             if ahead < place:
                 places.free(file, place, places.count)
+                self._stopped_until[ahead] = 0.0
                 place, moved = ahead, now
             elif now >= deadline:
                 places.free(file, place, places.count)
-                if place < places.count and now - moved >= _STUCK:
+                if place < places.count and gap is None and now - moved >= _STUCK:
                     self._avoided_until = now + _AVOID
                 return False
             else:
                 time.sleep(_HEAD + _FURTHER * (place - 1))
         return True
 
-    def _gap_before(
-        self, place: int, gap: tuple[int, float] | None, now: float
-    ) -> tuple[int, float] | None:
-        """Return the next free place before those who stand before ``place``, and since when."""
-        for free in range(place - 2, -1, -1):
-            if self._places.is_free(self._file, free):
-                return gap if gap is not None and gap[0] == free else (free, now)
-        return None
+    def _gap_before(self, place: int, gap: _Gap | None, *, waited: float) -> _Gap | None:
+        """Look for a free place before those who stand before ``place``.
 
-    def _pass_by(self, place: int, free: int, since: float, now: float) -> int:
+        Not at once after a move: each look costs as much as a question for the place itself, and
+        what was seen from the place before says nothing of those who move as well.
+        """
+        is_known = time.monotonic() < self._stopped_until[place - 1]
+        if waited < (_AGAIN if is_known else _MOVES):
+            return None
+        free = self._places.free_before(self._file, place - 1)
+        if free is None:
+            return None
+        self._stopped_until[free] = 0.0
+        now = time.monotonic()
+        if gap is None or gap.place != free or now - gap.looked > _MOVES:
+            return _Gap(free, now, now)
+        return _Gap(free, gap.since, now)
+
+    def _pass_by(self, place: int, gap: _Gap) -> int:
         """Take a place that those between do not move into, since they are stopped, if they are.
 
-        The one who stands behind them passes them by first, so all others keep their order.
+        The one who stands behind them passes them by first, so the others keep their order.
         """
-        between = range(free + 1, place)
-        known = now < self._stopped_until and {*between} <= {*self._stopped}
-        if not known and now - since < _MOVES * len(between):
+        between = range(gap.place + 1, place)
+        are_known = all(gap.looked < self._stopped_until[each] for each in between)
+        patience = _AGAIN if are_known else _MOVES + _STAGGER * (len(between) - 1)
+        if gap.looked - gap.since < patience:
             return place
-        if not self._places.take(self._file, free, free + 1):
+        if not self._places.take(self._file, gap.place, gap.place + 1):
             return place
-        if not known:
-            self._stopped, self._stopped_until = between, now + _AVOID
-        return free
+        if not are_known:
+            for each in between:
+                self._stopped_until[each] = gap.looked + _REMEMBER
+        return gap.place
 
     def _join(self) -> int:
         """Return the place that was had behind all others, or one past the last."""

@@ -59,9 +59,10 @@ def told_for_nothing(story: Story) -> Iterator[Violation]:
         told = next((look for look in attempt.looks if look.told is not None), None)
         if told is None or told.told not in ("lease-lost", "takeover"):
             continue
-        since = story.won_since(attempt, work_of(attempt.job).lease)
+        lease = work_of(attempt.job).lease
+        since = story.won_since(attempt, lease)
         costs = story.costs_of_a_lease(attempt.life, since, told.m)
-        if not (costs or story.was_busy(since, told.m)):
+        if not (costs or story.was_busy(max(since, told.m - lease), told.m)):
             yield violation(f"a lease was lost for nothing at {told.m:.3f}", attempt)
 
 

@@ -92,12 +92,14 @@ def test_a_lease_that_is_lost_for_nothing_is_found(
     assert len(whats(told_for_nothing(script.story()))) == found
 
 
-@pytest.mark.parametrize(("since", "found"), [(1.0, 0), (3.0, 1)])
+@pytest.mark.parametrize(
+    ("since", "until", "found"), [(11.0, 15.0, 0), (13.0, 15.0, 1), (0.0, 11.0, 1)]
+)
 def test_one_that_is_lost_on_a_machine_without_time_to_spare_is_explained(
-    script: Script, since: float, found: int
+    script: Script, since: float, until: float, found: int
 ) -> None:
-    script.attempt("patient", 0, *looks(0, 6), told=(5.0, "lease-lost"), how="aborted")
-    script.note("busy", 5.0, since=since, until=5.0)
+    script.attempt("patient", 0, *looks(0, 16), told=(15.0, "lease-lost"), how="aborted")
+    script.note("busy", until, since=since, until=until)
     assert len(whats(told_for_nothing(script.story()))) == found
 
 

@@ -67,6 +67,13 @@ def wait_until_taken(path: str, place: int) -> None:
         time.sleep(0.001)
 
 
+def wait_until_free(path: str, place: int) -> None:
+    deadline = time.monotonic() + LONG
+    while is_taken(path, place):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 class Waiter:
     """A writer of its own thread, as one of another process would be."""
 
@@ -99,6 +106,8 @@ def in_line(path: str, place: int = 1) -> Iterator[subprocess.Popen[str]]:
     child = subprocess.Popen([sys.executable, "-c", program, path], text=True)
     try:
         wait_until_taken(path, place)
+        if place + 1 < Bytes.count:  # whoever comes has all places behind his for a moment
+            wait_until_free(path, place + 1)
         yield child
     finally:
         child.kill()
@@ -119,7 +128,10 @@ def stopped_in_line(path: str, holder: Turnstile, stopped: int) -> Iterator[None
 
 
 @needs_places
-def test_those_who_wait_get_in_in_the_order_they_came(path: str, another: Another) -> None:
+def test_those_who_wait_get_in_in_the_order_they_came(
+    path: str, another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOVES", LONG)
     order: list[str] = []
     holder = another()
     assert holder.enter(0.0)
@@ -136,7 +148,10 @@ def test_those_who_wait_get_in_in_the_order_they_came(path: str, another: Anothe
 
 
 @needs_places
-def test_who_comes_back_at_once_stands_behind_those_who_wait(path: str, another: Another) -> None:
+def test_who_comes_back_at_once_stands_behind_those_who_wait(
+    path: str, another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOVES", LONG)
     order: list[str] = []
     holder = another()
     assert holder.enter(0.0)
@@ -205,7 +220,10 @@ def test_those_who_are_stopped_in_the_line_are_passed_by(
 
 
 @needs_places
-def test_those_behind_one_who_is_stopped_keep_their_order(path: str, another: Another) -> None:
+def test_those_behind_one_who_is_stopped_keep_their_order(
+    path: str, another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_STAGGER", LONG)
     order: list[str] = []
     holder, first = another(), another()
     with stopped_in_line(path, holder, 1):
@@ -227,11 +245,121 @@ def test_one_who_was_found_to_be_stopped_is_passed_by_at_once(
 ) -> None:
     again = another()
     with stopped_in_line(path, another(), 2):
-        monkeypatch.setattr(module, "_AVOID", 600.0)
+        monkeypatch.setattr(module, "_REMEMBER", 600.0)
         assert again.enter(LONG)
         again.leave()
-        monkeypatch.setattr("time.sleep", pytest.fail)
-        assert again.enter(LONG)
+        monkeypatch.setattr(module, "_MOVES", LONG)
+        assert again.enter(LONG / 2)
+
+
+@needs_places
+def test_one_who_is_passed_by_and_wakes_gets_in_later(path: str, another: Another) -> None:
+    order: list[str] = []
+    holder, first = another(), another()
+    assert holder.enter(0.0)
+    with in_line(path) as child:
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        holder.leave()
+        assert first.enter(LONG)
+        child.send_signal(signal.SIGCONT)
+        first.leave()
+        wait_until_free(path, 1)  # it has its turn
+        assert is_taken(path, 0)
+        waiter = Waiter(path, order, "next")
+        wait_until_taken(path, 1)
+        child.kill()
+        waiter.join()
+
+    assert order == ["next"]
+
+
+class Scripted:
+    """Places and a clock: at certain moments others take them and leave them."""
+
+    count = 9
+
+    def __init__(self, held: set[int], *script: tuple[float, set[int]]) -> None:
+        self.now = 100.0
+        self.mine: set[int] = set()
+        self.way: list[int] = []
+        self._held = held
+        self._script = [(self.now + after, places) for after, places in script]
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        while self._script and self._script[0][0] <= self.now:
+            self._held = self._script.pop(0)[1]
+
+    def take(self, _file: int, first: int, end: int) -> bool:
+        if self._held & {*range(first, end)}:
+            return False
+        self.mine |= {*range(first, end)}
+        self.way.append(first)
+        return True
+
+    def free(self, _file: int, first: int, end: int) -> None:
+        self.mine -= {*range(first, end)}
+
+    def free_before(self, _file: int, place: int) -> int | None:
+        return max({*range(place)} - self._held, default=None)
+
+
+def way_of(scripted: Scripted, monkeypatch: pytest.MonkeyPatch, path: str) -> list[int]:
+    """Return the places that were had, one after the other, on the way to the turn."""
+    own = turnstile(path)
+    monkeypatch.setattr(own, "_places", scripted)
+    monkeypatch.setattr(module, "time", scripted)
+    assert own.enter(LONG)
+    assert scripted.mine == {0}
+    own.close()
+    return scripted.way
+
+
+def test_those_who_move_slowly_are_not_passed_by(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, long = 0.9 * module._MOVES, 10 * module._MOVES
+    script, at = [], 0.0
+    for held, lasts in (
+        ({0, 1, 2}, long),
+        ({1, 2}, slow),  # the turn is free, and the one at 1 takes a while to see it
+        ({1}, slow),  # it had a short turn, all have moved, and the next one takes a while, too
+        ({0}, long),
+        (set[int](), long),
+    ):
+        script.append((at, held))
+        at += lasts
+    scripted = Scripted({0, 1, 2}, *script)
+    assert way_of(scripted, monkeypatch, path) == [3, 2, 1, 0]
+
+
+def test_a_look_of_long_ago_says_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = Scripted({0, 1}, (0.001, {1}))
+    sleep, seen = scripted.sleep, 0
+
+    def stopped_at_times(seconds: float) -> None:
+        nonlocal seen
+        seen += 1
+        sleep(2 * module._MOVES if seen < 50 else seconds)
+        if seen == 60:
+            scripted._held = set()
+
+    monkeypatch.setattr(scripted, "sleep", stopped_at_times)
+    assert way_of(scripted, monkeypatch, path) == [2, 1, 0]
+
+
+@pytest.mark.parametrize("others", [{1}, {1, 2}, {1, 2, 3, 4, 5, 6, 7}])
+def test_those_who_never_move_are_passed_by(
+    path: str, monkeypatch: pytest.MonkeyPatch, others: set[int]
+) -> None:
+    scripted = Scripted({0, *others}, (0.001, others))
+    began = scripted.now
+    assert way_of(scripted, monkeypatch, path) == [max(others) + 1, 0]
+    assert scripted.now - began < module._STUCK
 
 
 @needs_places
