@@ -22,7 +22,7 @@ _STORE = "runs.db"
 
 
 def ended(folder: str, jobs: int, max_running: int) -> float:
-    """Run empty handlers that are all due at one slot.
+    """Run empty handlers that are all due at one slot. For ``folder`` the URL of a store will do.
 
     Returns the seconds from the slot until the last ``success`` event was heard: by then all ends
     and all history are stored.
@@ -80,7 +80,8 @@ def _run_all(
         if heard == jobs:
             done.put(time.time())
 
-    scheduler = Scheduler(Path(folder) / _STORE, max_running=max_running, clock=clock)
+    store = folder if "://" in folder else Path(folder) / _STORE
+    scheduler = Scheduler(store, max_running=max_running, clock=clock)
     scheduler.on("success", hear)
     for number in range(jobs):
         scheduler.add(_name(number), OneSlot(slot), handler, jitter=0, catch_up=0)

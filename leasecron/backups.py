@@ -21,6 +21,9 @@ from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 
+HURRY = 0.03
+"""Seconds within which all ask that were told at once of a run that was given back."""
+
 
 class Watch:
     """One watched run. ``since`` is when it was last checked, or else when the watch began."""
@@ -86,6 +89,13 @@ class Backups:
             watch = Watch(job, slot, self._clock.monotonic())
             self._watches[watch.key] = watch
         self._go_on(watch)
+
+    def hurry(self, key: Key) -> None:
+        """Check a run at once, almost: others are told of it at the same moment."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            delay = self._clock.random.random() * HURRY
+            self._timers.after(delay, self._ask, watch)
 
     def saw_overlap(self, job: DeclaredJob, slot: datetime) -> None:
         """Note that ``slot`` was skipped for an older run: it replaces nothing."""

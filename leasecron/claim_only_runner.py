@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from leasecron.clock import Clock
 from leasecron.events import EventBus
@@ -39,6 +40,9 @@ class ClaimOnlyRunner(Runner):
     ) -> None:
         super().__init__(clock, timers, store, bus, max_running, on_idle)
         self._behind: defaultdict[str, deque[Request]] = defaultdict(deque)
+
+    def released(self, job: str, slot: datetime) -> None:
+        """Do nothing: such a store has no second attempts."""
 
     def clocks_jumped(self) -> None:
         """Do nothing: no claim here is of a time that a clock could change."""

@@ -61,6 +61,11 @@ class Clock(Protocol):
         """Start a daemon thread; raises RuntimeError where no thread can be had."""
 
 
+class _Wakeable(Protocol):
+    def wake(self) -> None:
+        """Wake a reader."""
+
+
 class _WakingLater(threading.local):
     """The wakers that a thread puts into and whose readers it wakes at the end, each once.
 
@@ -69,7 +74,7 @@ class _WakingLater(threading.local):
 
     def __init__(self) -> None:
         self._open = False
-        self._wakers: set[SystemWaker] = set()
+        self._wakers: set[_Wakeable] = set()
 
     def __enter__(self) -> None:
         self._open = True
@@ -83,7 +88,7 @@ class _WakingLater(threading.local):
         while self._wakers:
             self._wakers.pop().wake()
 
-    def takes(self, waker: SystemWaker) -> bool:
+    def takes(self, waker: _Wakeable) -> bool:
         """Take the waker, if the calling thread has a batch."""
         if self._open:
             self._wakers.add(waker)

@@ -55,7 +55,7 @@ class Engine:
         self._waiting: list[Waker] = []
         self._jobs: set[DeclaredJob] = set()
         self._to_prune: list[DeclaredJob] = []
-        self.store = StoreQueue(backend, clock, self._store_failed)
+        self.store = StoreQueue(backend, clock, self._store_failed, self._released)
         self.timers = JobTimers(clock, fire, self._schedule_failed, self._clocks_jumped)
         self.runner: Runner = _RUNNERS[backend.kind](
             clock, self.timers, self.store, bus, max_running, self._idle
@@ -194,6 +194,9 @@ class Engine:
 
     def _schedule_failed(self, job: DeclaredJob, error: Exception) -> None:
         self._bus.error("schedule", error, job.name)
+
+    def _released(self, job: str, slot: datetime) -> None:
+        self.timers.post(self.runner.released, job, slot)
 
     def _store_failed(self, operation: str, items: object, error: BaseException) -> None:
         only = items[0] if isinstance(items, list) and len(items) == 1 else None

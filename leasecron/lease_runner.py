@@ -54,6 +54,10 @@ class LeaseRunner(Runner):
         if self._wanted(job) and (job.name, slot) not in self._runs:
             self._backups.watch(job, slot)
 
+    def released(self, job: str, slot: datetime) -> None:
+        """Check a watched run at once that another instance has given back."""
+        self._backups.hurry((job, slot))
+
     def clocks_jumped(self) -> None:
         """Send a heartbeat for every lease at once."""
         for run in self._runs.values():

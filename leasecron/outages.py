@@ -49,7 +49,8 @@ class Outages:
             self._since = now
         self.error = error
         self._delay = _longer(self._delay)
-        self.ask_again_at = now + self._delay
+        # Not all instances at once: a server that comes back has enough to do.
+        self.ask_again_at = now + self._delay * (0.5 + self._clock.random.random() / 2)
 
     def end(self, operation: str) -> None:
         """Note that the store has answered; whoever has read of a long outage reads of its end."""

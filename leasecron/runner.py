@@ -56,6 +56,10 @@ class Runner(ABC):
             self._room.ask(Request(job, slot, trigger))
 
     @abstractmethod
+    def released(self, job: str, slot: datetime) -> None:
+        """Take note that another instance has given a run back."""
+
+    @abstractmethod
     def clocks_jumped(self) -> None:
         """Take note that a clock has jumped."""
 

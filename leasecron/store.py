@@ -12,10 +12,12 @@ import queue
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from leasecron.backends.base import Backend, OneUnavailable
+from leasecron.backends.servers import Notifying
 from leasecron.calls import (
     NEVER_GIVEN_UP,
     ORDER,
@@ -27,11 +29,12 @@ from leasecron.calls import (
     Rest,
     call_backend,
 )
-from leasecron.clock import Clock, Waker
+from leasecron.clock import Clock, SystemClock, Waker
 from leasecron.errors import BackendUnavailable, SchedulerStateError
 from leasecron.logger import logger
 from leasecron.model import Claim, RunResult
 from leasecron.outages import FIRST_DELAY, LONGEST_DELAY, Outages
+from leasecron.polling import PollingWaker
 
 BATCH = 1000
 OPEN_WAIT = 5.0
@@ -43,7 +46,8 @@ class StoreQueue:
     """Hands calls to the store thread and answers back.
 
     ``reply`` runs in the store thread and must only hand over. ``on_error`` is told of an outage
-    once per kind of call, with the items that the failed call served.
+    once per kind of call, with the items that the failed call served; ``on_released`` of runs that
+    other instances have given back, where the store tells of them.
     """
 
     def __init__(
@@ -51,11 +55,20 @@ class StoreQueue:
         backend: Backend,
         clock: Clock,
         on_error: Callable[[str, Sequence[Any], BaseException], None],
+        on_released: Callable[[str, datetime], None] | None = None,
     ) -> None:
         self._backend = backend
         self._clock = clock
         self._outages = Outages(backend, clock, on_error)
-        self._waker = clock.waker()
+        self._on_released = on_released
+        # In simulated time a thread waits for nothing else than its clock.
+        is_real = isinstance(clock, SystemClock)
+        self._notifying = backend if is_real and isinstance(backend, Notifying) else None
+        self._waker: Waker
+        if self._notifying is None:
+            self._waker = clock.waker()
+        else:
+            self._waker = PollingWaker(self._notifying.listening)
         self._pending: dict[Kind, deque[Call]] = {kind: deque() for kind in ORDER}
         self._delayed: list[tuple[float, Call]] = []
         self._closing: Close | None = None
@@ -186,6 +199,7 @@ class StoreQueue:
                     if self._finished():
                         break
                     self._receive(self._wait_for())
+                    self._hear()
                     self._pass()
                 except Exception:
                     # Nothing that anybody else does may end the thread that keeps leases.
@@ -238,6 +252,12 @@ class StoreQueue:
                 return
         for item in self._waker.drain():
             self._take(item)
+
+    def _hear(self) -> None:
+        """Tell of runs that others have given back, where the store tells of them."""
+        if self._notifying is not None and self._on_released is not None:
+            for job, slot in self._notifying.released():
+                self._on_released(job, slot)
 
     def _take(self, item: Any) -> None:
         match item:

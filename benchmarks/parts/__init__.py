@@ -19,6 +19,7 @@ PARTS = (
     "leases",
     "size",
     "lockdir",
+    "servers",
     "takeover",
     "footprint",
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, TypeVar, get_args
 
@@ -21,10 +21,12 @@ from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_claims import decide_claims, read_claims
 from leasecron.backends.sqlite_connection import StoreConnection, Work
+from leasecron.backends.sqlite_export import next_fence, pages, sign_of_life
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
 from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
 from leasecron.backends.sqlite_runs import Key, LoadedRuns, finish_owned, unfinished_rows
 from leasecron.backends.sqlite_setup import Durability, Journal, Settings
+from leasecron.backends.transfer import Page
 from leasecron.clock import Clock
 from leasecron.errors import ConfigurationError, shown
 from leasecron.model import (
@@ -199,6 +201,20 @@ class SqliteBackend:
                 store.write(lambda c, now: remove(c, now, retentions, found))
             self._pass = found.pass_ or Pass()
             return found.pass_ is not None
+
+    def in_use(self) -> str | None:
+        """Say by what an instance shows that it is alive here, if one does."""
+        with self._store.call() as store:
+            return store.read(sign_of_life)
+
+    def next_fence(self) -> int:
+        """Return a number above every fence that this store has given."""
+        with self._store.call() as store:
+            return store.read(next_fence)
+
+    def pages(self) -> Iterator[Page]:
+        """Yield all that is in the store, a bounded number of rows at a time."""
+        return pages(self._store)
 
     def _write(self, items: Sequence[object], work: Work[list[_Answer]]) -> list[_Answer]:
         if not items:

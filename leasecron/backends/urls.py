@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from leasecron.backends.base import Backend
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.plain import REQUIRED, complete
+from leasecron.backends.redaction import shown_url
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.errors import ConfigurationError, shown
 
 RIGHT_FORMS = (
     "right are sqlite:////absolute/path.db, sqlite:///relative/path.db, a path that ends in .db,"
-    " .sqlite or .sqlite3, lockdir:////absolute/path/of/a/directory, memory://, or a backend object"
+    " .sqlite or .sqlite3, lockdir:////absolute/path/of/a/directory,"
+    " postgresql://user:password@host/database, redis://user:password@host/number, memory://,"
+    " or a backend object"
 )
 _ENDINGS = (".db", ".sqlite", ".sqlite3")
 _SQLITE = "sqlite:///"
 _LOCKDIR = "lockdir:///"
+_POSTGRES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+_REDIS = ("redis://", "rediss://")
 _MODE = re.compile("0?[0-7]{3}")
 
 
@@ -53,8 +60,16 @@ def backend_for(store: object) -> Backend:
                 " question mark is named by LockDirBackend(path)"
             )
         return LockDirBackend(path)
+    if store.startswith(_POSTGRES):
+        with _optional(store, "postgres"):
+            from leasecron.backends.postgres import PostgresBackend  # noqa: PLC0415 - optional
+        return PostgresBackend(store)
+    if store.startswith(_REDIS):
+        with _optional(store, "redis"):
+            from leasecron.backends.redis_store import RedisBackend  # noqa: PLC0415 - optional
+        return RedisBackend(store)
     if "://" in store or store.startswith(("sqlite:", "lockdir:")):
-        raise ConfigurationError(f"store {shown(store)} is not a URL of a store; {RIGHT_FORMS}")
+        raise ConfigurationError(f"store {shown_url(store)} is not a URL of a store; {RIGHT_FORMS}")
     return _from_path(store, store)
 
 
@@ -62,6 +77,18 @@ def _from_path(path: str | bytes, store: object) -> Backend:
     if not isinstance(path, str) or not path.lower().endswith(_ENDINGS):
         raise ConfigurationError(f"store {shown(store)} is not the path of a store; {RIGHT_FORMS}")
     return SqliteBackend(path)
+
+
+@contextmanager
+def _optional(store: str, extra: str) -> Iterator[None]:
+    """Say how to get the driver of a server where it cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigurationError(
+            f"store {shown_url(store)} needs a driver that cannot be imported ({error}): right is"
+            f" pip install 'leasecron[{extra}]'"
+        ) from error
 
 
 def _options(store: str, query: str) -> dict[str, Any]:

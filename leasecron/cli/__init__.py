@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from leasecron import __version__
+from leasecron.cli.copy import copy
 from leasecron.cli.demo import demo
 from leasecron.cli.doctor import doctor
 from leasecron.cli.init import init
@@ -52,4 +53,5 @@ def main() -> None:
 
 main.add_command(init)
 main.add_command(doctor)
+main.add_command(copy)
 main.add_command(demo)

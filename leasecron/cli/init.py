@@ -11,6 +11,7 @@ from leasecron.backends.filesystems import filesystem_of
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.lockdir_marker import read_marker
 from leasecron.backends.lockdir_names import MARKER
+from leasecron.backends.servers import Prepared, ServerStore
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.cli.stores import StoreRefused, named_backend
 from leasecron.errors import BackendError, printable
@@ -18,16 +19,26 @@ from leasecron.errors import BackendError, printable
 
 @click.command()
 @click.argument("store")
-def init(store: str) -> None:
+@click.option(
+    "--print-sql",
+    is_flag=True,
+    help="Print what makes a PostgreSQL store, for whoever may execute it, and connect to nothing.",
+)
+def init(store: str, *, print_sql: bool) -> None:
     """Make STORE, or make sure that it is ready.
 
-    STORE is a URL such as sqlite:////var/lib/app/jobs.db or lockdir:////mnt/nfs/locks, or the path
-    of a SQLite file. A lock directory must be made this way, once, on one host: an empty directory
-    could as well be a network mount that is missing. The folder above is never made. The exit code
-    is 0, or 2 where there is no usable store in the end.
+    STORE is a URL such as sqlite:////var/lib/app/jobs.db, lockdir:////mnt/nfs/locks or
+    postgresql://user@host/database, or the path of a SQLite file. A lock directory must be made
+    this way, once, on one host: an empty directory could as well be a network mount that is
+    missing. The folder above is never made. The exit code is 0, or 2 where there is no usable store
+    in the end.
     """
-    backend, there = _to_make(named_backend(store))
+    named = named_backend(store)
+    if print_sql:
+        click.echo(_script_of(named), nl=False)
+        return
     try:
+        backend, there = _to_make(named)
         backend.open()
         backend.close()
     except BackendError as error:
@@ -57,6 +68,12 @@ def _tell_which(path: str) -> None:
         )
 
 
+def _script_of(backend: Backend) -> str:
+    if isinstance(backend, Prepared):
+        return backend.script()
+    raise StoreRefused(f"{backend.description} is not made by SQL: leave out --print-sql")
+
+
 def _to_make(backend: Backend) -> tuple[Backend, bool]:
     """Return the backend that makes the store when it is opened, and whether it is there."""
     match backend:
@@ -64,6 +81,8 @@ def _to_make(backend: Backend) -> tuple[Backend, bool]:
             return backend, not backend.is_missing
         case LockDirBackend(path=path):
             return LockDirBackend(path, create=True), os.path.exists(os.path.join(path, MARKER))
+        case ServerStore():
+            return backend, not backend.is_missing()
     raise StoreRefused(
         f"{backend.description} cannot be made: it begins and ends with the process that uses it"
     )

@@ -6,6 +6,7 @@ from leasecron.backends.base import Backend
 from leasecron.backends.checks import Check
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.servers import ServerStore
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.doctor.look_at_lockdir import look_at_lockdir
 from leasecron.doctor.look_at_sqlite import look_at_sqlite
@@ -34,6 +35,8 @@ def _look_at(backend: Backend) -> Look:
             return look_at_lockdir(backend)
         case MemoryBackend():
             return _look_at_memory(backend)
+        case ServerStore():
+            return Look(backend.examine())
     checks = [Check("store", "warning", backend.description, "nothing is known of such a store")]
     return Look([*checks, *_quick(backend)])
 

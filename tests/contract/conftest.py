@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.servers import postgres_url, redis_url
 
 from contract.claim_driver import ClaimDriver
 from contract.driver import Driver
 from contract.hand_clock import HandClock
+from contract.held_postgres import HeldPostgres
+from contract.held_redis import HeldRedis
 from contract.server_clock import lock_directory
 from leasecron.backends.base import ClaimOnlyBackend, LeaseBackend
 from leasecron.backends.memory import MemoryBackend
@@ -21,6 +24,8 @@ BACKENDS: dict[str, MakeBackend] = {
     "memory": lambda folder: MemoryBackend(),
     "sqlite-wal": lambda folder: SqliteBackend(folder / "store.db", durability="normal"),
     "sqlite-delete": lambda folder: SqliteBackend(folder / "store.db", journal="delete"),
+    "postgres": lambda folder: HeldPostgres(postgres_url()),
+    "redis": lambda folder: HeldRedis(redis_url()),
 }
 
 
@@ -29,13 +34,34 @@ def clock() -> HandClock:
     return HandClock()
 
 
+WITHOUT_SERVER = [name for name in BACKENDS if name not in {"postgres", "redis"}]
+
+
+def _made(request: pytest.FixtureRequest, folder: Path) -> LeaseBackend:
+    backend = BACKENDS[request.param](folder)
+    if isinstance(backend, HeldRedis):
+        request.addfinalizer(backend.drop)
+    return backend
+
+
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> LeaseBackend:
-    return BACKENDS[request.param](tmp_path)
+    return _made(request, tmp_path)
 
 
 @pytest.fixture
 def store(backend: LeaseBackend, clock: HandClock) -> Iterator[Driver]:
+    backend.open(clock)
+    yield Driver(backend, clock)
+    backend.close()
+
+
+@pytest.fixture(params=WITHOUT_SERVER)
+def store_without_server(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock
+) -> Iterator[Driver]:
+    """An open store whose leases each observer judges by clocks of its own."""
+    backend = BACKENDS[request.param](tmp_path)
     backend.open(clock)
     yield Driver(backend, clock)
     backend.close()
@@ -50,7 +76,7 @@ def claiming(
     if request.param == "lockdir":
         backend = lock_directory(tmp_path / "locks", clock)
     else:
-        backend = BACKENDS[request.param](tmp_path)
+        backend = _made(request, tmp_path)
     backend.open(clock)
     yield ClaimDriver(backend, clock)
     backend.close()

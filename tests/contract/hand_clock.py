@@ -20,6 +20,7 @@ class HandClock:
         self.now = START
         self.uptime = 5000.0
         self.boot: str | None = "boot-a/ns-1"
+        self.passed = 0.0  # in truth, which is what the clock of a server shows
 
     def wall(self) -> float:
         return self.now
@@ -40,6 +41,7 @@ class HandClock:
         """Let time pass."""
         self.now += seconds
         self.uptime += seconds
+        self.passed += seconds
 
     def step(self, seconds: float) -> None:
         """Set the wall clock, and nothing else."""

@@ -87,7 +87,8 @@ def test_another_time_namespace_of_the_same_boot_judges_by_the_wall_clock(store:
         assert store.claim(0, "b").outcome == "won"
 
 
-def test_a_lease_of_an_earlier_boot_is_over(store: Driver) -> None:
+def test_a_lease_of_an_earlier_boot_is_over(store_without_server: Driver) -> None:
+    store = store_without_server
     store.win(0, "a")
     with store.clock.seen_by(boot="boot-b/ns-1", uptime=-4900):
         answer = store.take_over(0, "b")
@@ -118,7 +119,10 @@ def test_a_heartbeat_takes_the_lease_into_the_holders_own_boot(store: Driver) ->
     assert store.claim(0, "b").outcome == "running"
 
 
-def test_an_observer_that_sees_a_lease_as_over_ends_it_for_all(store: Driver) -> None:
+def test_an_observer_that_sees_a_lease_as_over_ends_it_for_all(
+    store_without_server: Driver,
+) -> None:
+    store = store_without_server
     store.win(0, "a")
     with store.clock.seen_by(boot="boot-a/ns-2", wall=LEASE):
         store.win(10, "b")

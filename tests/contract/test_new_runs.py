@@ -135,7 +135,8 @@ def test_a_takeover_before_the_pruned_mark_is_none(store: Driver) -> None:
     assert store.take_over(0, "b").outcome == "none"
 
 
-def test_a_pruned_mark_after_now_says_nothing(store: Driver) -> None:
+def test_a_pruned_mark_after_now_says_nothing(store_without_server: Driver) -> None:
+    store = store_without_server
     prune_slot_zero(store)
     store.clock.step(-2010)
 

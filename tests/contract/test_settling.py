@@ -121,7 +121,8 @@ def test_the_runs_of_another_job_are_left_alone(store: Driver) -> None:
     assert [state.alive for state in store.unfinished("other")] == [False]
 
 
-def test_a_newer_run_found_over_loses_its_lease_for_good(store: Driver) -> None:
+def test_a_newer_run_found_over_loses_its_lease_for_good(store_without_server: Driver) -> None:
+    store = store_without_server
     store.win(3600, "a")
     store.clock.advance(10)
     with store.clock.seen_by(boot="boot-a/ns-2", wall=LEASE):  # judges by its wall clock
@@ -147,8 +148,9 @@ def test_a_newer_run_keeps_its_lease_where_overlap_is_allowed(store: Driver) -> 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])
 @pytest.mark.parametrize("kept", [0, 3600])
 def test_the_kept_lease_of_an_ended_run_is_not_renewed_after_it_was_found_over(
-    store: Driver, kept: int, overlap: str
+    store_without_server: Driver, kept: int, overlap: str
 ) -> None:
+    store = store_without_server
     fence = store.win(kept, "a")
     store.finish(kept, "a", "failed", keep_lease=True)
     store.clock.advance(10)

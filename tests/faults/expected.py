@@ -27,6 +27,10 @@ OTHERS = {
         ("LiveRun.give_up", "Executor._thread_died"),
         "what is done about a defect, which no scene has",
     ),
+    **dict.fromkeys(
+        ("Backups.hurry", "LeaseRunner.released", "Engine._released"),
+        "a store in a server, which tells of runs that were given back",
+    ),
     "Outages.put_off": "a store that answers one item by another error than its batch",
     "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
 }
@@ -47,6 +51,12 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Runner._answered": ("return",),
         "call_backend": (
             'raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")',
+        ),
+    },
+    "a store in a server, which tells of runs that were given back": {
+        "StoreQueue._hear": (
+            "for job, slot in self._notifying.released():",
+            "self._on_released(job, slot)",
         ),
     },
     "no thread can be had": {

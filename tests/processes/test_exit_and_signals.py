@@ -6,9 +6,9 @@ import subprocess
 import time
 
 import pytest
-from support.instances import Instance, Instances, spawned_instances
+from support.instances import Instance, Instances, instances_on_every_store
 
-instances = spawned_instances
+instances = instances_on_every_store
 
 EXIT_LIMIT = 5.0
 

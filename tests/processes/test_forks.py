@@ -1,10 +1,10 @@
 """Forks of a process whose scheduler runs: it loses nothing, and its child runs nothing unasked."""
 
 import pytest
-from support.instances import Instances, spawned_instances
+from support.instances import Instances, instances_on_every_store
 from support.run_log import slots_between
 
-instances = spawned_instances
+instances = instances_on_every_store
 
 STEP = 200
 

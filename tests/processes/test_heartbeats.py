@@ -5,9 +5,9 @@ import time
 
 import pytest
 from support.held_run import begin, check_second_attempt_won, statuses
-from support.instances import Instances, spawned_instances
+from support.instances import Instances, instances_on_every_store
 
-instances = spawned_instances
+instances = instances_on_every_store
 
 
 def program(body: str, more: str = "") -> str:

@@ -3,10 +3,10 @@
 from itertools import chain, cycle
 
 import pytest
-from support.instances import Instance, Instances, spawned_instances
+from support.instances import Instance, Instances, instances_on_every_store
 from support.run_log import slots_between
 
-instances = spawned_instances
+instances = instances_on_every_store
 
 SECOND = 1000
 
@@ -73,7 +73,7 @@ def check(instances: Instances, slots: list[int]) -> None:
 
 def start_all(instances: Instances, count: int, program: str) -> None:
     for _, environment in zip(range(count), cycle(RELOADERS), strict=False):
-        instances.spawn(program, TEST_STORE=str(instances.store.path), **environment)
+        instances.spawn(program, TEST_STORE=instances.durable_url, **environment)
     for instance in instances.all:
         instance.wait_for("up")
 

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
 import leasecron
 from support.run_log import RunLog
 from support.store_file import StoreFile
+from support.stores import PostgresView, RedisView, StoreView
 
 LIMIT = 60.0
 """Seconds that a machine under load may need; nothing waits longer than for what it waits."""
@@ -111,7 +112,7 @@ class Instance:
         self._reader.join(LIMIT)
         return dead
 
-    def freeze(self, store: StoreFile) -> None:
+    def freeze(self, store: StoreView) -> None:
         """Stop it by SIGSTOP, outside of a transaction: there it would hold up everybody."""
         while True:
             self.signal(signal.SIGSTOP)
@@ -148,11 +149,14 @@ class Instance:
 class Instances:
     """The spawned instances of one test, their store, and the log of their handlers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, view: StoreView | None = None) -> None:
         self.folder = folder
-        self.store = StoreFile(folder / "leasecron.db")
-        # No test of ours cuts the power, and waiting for a busy disk would only disturb it.
-        self.url = f"sqlite:///{self.store.path}?durability=normal"
+        # Tests that run on every store use nothing but what all views have.
+        self.store = cast("StoreFile", view) if view else StoreFile(folder / "leasecron.db")
+        self.durable_url = self.url = self.store.url
+        if view is None:
+            # No test of ours cuts the power, and waiting for a busy disk would only disturb it.
+            self.url += "?durability=normal"
         self.log = RunLog(folder / "runs.log")
         self.all: list[Instance] = []
         self._changed = threading.Condition()
@@ -220,6 +224,23 @@ def spawned_instances(tmp_path: Path) -> Iterator[Instances]:
     instances = Instances(tmp_path)
     yield instances
     instances.reap()
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param(PostgresView, marks=pytest.mark.slow, id="postgres"),
+        pytest.param(RedisView, marks=pytest.mark.slow, id="redis"),
+    ]
+)
+def instances_on_every_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Instances]:
+    """Spawn instances on a store of each kind that has leases."""
+    view = None if request.param == "sqlite" else request.param()
+    instances = Instances(tmp_path, view)
+    yield instances
+    instances.reap()
+    if view is not None:
+        view.drop()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ class StoreFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.url = f"sqlite:///{path}"
 
     def runs(self, job: str) -> list[Row]:
         """Return the rows of a job's runs by slot."""

@@ -74,7 +74,7 @@ def test_a_store_in_memory_cannot_be_made() -> None:
     assert "memory://" in refused("memory://")
 
 
-@pytest.mark.parametrize("store", ["", "sqlite://", "postgres://host/db", "store", "sqlite:///"])
+@pytest.mark.parametrize("store", ["", "sqlite://", "mysql://host/db", "store", "sqlite:///"])
 def test_a_wrong_url_is_refused_with_the_right_forms(store: str) -> None:
     assert "right are" in refused(store)
 

@@ -122,7 +122,7 @@ def test_a_second_mount_that_does_not_exist_is_wrong_usage(store: Path) -> None:
     assert "/no/such/mount" in done.stderr
 
 
-@pytest.mark.parametrize("url", ["", "postgres://host/db", "store.txt", "sqlite:///"])
+@pytest.mark.parametrize("url", ["", "mysql://host/db", "store.txt", "sqlite:///"])
 def test_a_wrong_url_exits_with_2_and_no_traceback(url: str) -> None:
     done = doctor(url)
 

@@ -15,10 +15,10 @@ PACKAGE = Path(leasecron.__file__).parent
 ROOT = "leasecron"
 
 _ORDER = """
-    errors logger clock model durations zones cron schedules option_values options jobs events logs
-    backends calls outages store deadlines timers leases context runs workers executor room backups
-    runner lease_runner claim_only_runner recovery engine forks lifecycle advice declarations
-    scheduler __init__ testing doctor cli __main__
+    errors logger clock polling model durations zones cron schedules option_values options jobs
+    events logs backends calls outages store deadlines timers leases context runs workers executor
+    room backups runner lease_runner claim_only_runner recovery engine forks lifecycle advice
+    declarations scheduler __init__ testing doctor cli __main__
 """
 ORDER = _ORDER.split()
 """Modules and subpackages; each may import what stands before it, and what is in it."""
@@ -34,6 +34,8 @@ MAY_WAIT = {
     "uwsgi": "exists inside uWSGI only",
     "uwsgidecorators": "exists inside uWSGI only",
     "leasecron.cli.demo_drawing": "needs rich, which is optional",
+    "leasecron.backends.postgres": "needs psycopg, which is optional",
+    "leasecron.backends.redis_store": "needs redis, which is optional",
 }
 """What may be imported inside a function, and why."""
 

@@ -46,15 +46,19 @@ def test_nothing_else_is_needed_to_run_it() -> None:
 
 def test_no_dependency_has_a_ceiling() -> None:
     lines = [*PROJECT["dependencies"], *EXTRAS["cli"], *EXTRAS["test"]]
+    lines += [*EXTRAS["postgres"], *EXTRAS["redis"], *EXTRAS["engines"][1:]]
     operators = {spec.operator for line in lines for spec in Requirement(line).specifier}
     assert operators == {">="}
 
 
-def test_the_extras_are_the_drawing_the_tests_and_the_benchmarks() -> None:
-    assert EXTRAS.keys() == {"bench", "cli", "test"}
+def test_the_extras_are_the_drawing_the_drivers_the_tests_and_the_benchmarks() -> None:
+    assert EXTRAS.keys() == {"bench", "cli", "engines", "postgres", "redis", "test"}
     assert {"APScheduler", "huey", "pyncette", "matplotlib"} <= {*required(EXTRAS["bench"])}
     assert required(EXTRAS["cli"]) == ["rich"]
-    assert Requirement(EXTRAS["test"][0]) == Requirement("leasecron[cli]")
+    assert Requirement(EXTRAS["test"][0]) == Requirement("leasecron[cli,engines]")
+    assert required(EXTRAS["redis"]) == ["redis"]
+    assert required(EXTRAS["postgres"]) == ["psycopg"]
+    assert Requirement(EXTRAS["engines"][0]) == Requirement("leasecron[postgres,redis]")
 
 
 @pytest.mark.parametrize(

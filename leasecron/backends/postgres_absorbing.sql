@@ -1,0 +1,79 @@
+-- What another store hands over: kept where it is not there yet, and a second time without effect.
+CREATE FUNCTION {schema}.raise_fences(next_fence json) RETURNS void
+LANGUAGE plpgsql VOLATILE {settings} AS $body$
+BEGIN
+    LOCK TABLE {schema}.meta IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM setval('{schema}.fences', (next_fence #>> '{}')::bigint, false)
+    FROM {schema}.fences AS f
+    WHERE f.last_value < (next_fence #>> '{}')::bigint;
+END
+$body$;
+
+CREATE FUNCTION {schema}.absorb_jobs(
+    names json, schedules json, first json, latest json, marks json
+) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+BEGIN
+    INSERT INTO {schema}.jobs AS j (name, schedule, first_seen, last_seen, pruned)
+    SELECT a.name, a.schedule, a.first::bigint, a.latest::bigint, a.mark::bigint
+    FROM ROWS FROM (
+        json_array_elements_text(names), json_array_elements_text(schedules),
+        json_array_elements_text(first), json_array_elements_text(latest),
+        json_array_elements_text(marks)
+    ) AS a(name, schedule, first, latest, mark)
+    ORDER BY a.name
+    ON CONFLICT (name) DO UPDATE SET
+        first_seen = least(j.first_seen, excluded.first_seen),
+        pruned = greatest(j.pruned, excluded.pruned);
+END
+$body$;
+
+CREATE FUNCTION {schema}.absorb_runs(
+    jobs json, slots json, states json, tokens json, attempts json, losses json, fences json,
+    released_fences json, instances json, triggers json, claimed json, leases json, ends json
+) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+BEGIN
+    PERFORM {schema}.lock_jobs(
+        ARRAY(SELECT DISTINCT j FROM unnest({schema}.texts(jobs)) AS j), {schema}.now_ms()
+    );
+    INSERT INTO {schema}.runs
+    SELECT
+        a.job, a.slot::bigint, a.state, a.token, a.attempt::integer, a.lost::integer,
+        a.fence::bigint, a.released_fence::bigint, a.instance, a.trigger, a.claimed_at::bigint,
+        a.lease_until::bigint, a.lease_ended::boolean
+    FROM ROWS FROM (
+        json_array_elements_text(jobs), json_array_elements_text(slots),
+        json_array_elements_text(states), json_array_elements_text(tokens),
+        json_array_elements_text(attempts), json_array_elements_text(losses),
+        json_array_elements_text(fences), json_array_elements_text(released_fences),
+        json_array_elements_text(instances), json_array_elements_text(triggers),
+        json_array_elements_text(claimed), json_array_elements_text(leases),
+        json_array_elements_text(ends)
+    ) AS a(
+        job, slot, state, token, attempt, lost, fence, released_fence, instance, trigger,
+        claimed_at, lease_until, lease_ended
+    )
+    ORDER BY a.job, a.slot::bigint
+    ON CONFLICT (job, slot) DO NOTHING;
+END
+$body$;
+
+CREATE FUNCTION {schema}.absorb_results(
+    fences json, jobs json, slots json, attempts json, instances json, triggers json,
+    statuses json, started json, ended json, errors json
+) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+BEGIN
+    INSERT INTO {schema}.results
+    SELECT
+        a.fence::bigint, a.job, a.slot::bigint, a.attempt::integer, a.instance, a.trigger, a.status,
+        a.started::bigint, a.ended::bigint, a.error
+    FROM ROWS FROM (
+        json_array_elements_text(fences), json_array_elements_text(jobs),
+        json_array_elements_text(slots), json_array_elements_text(attempts),
+        json_array_elements_text(instances), json_array_elements_text(triggers),
+        json_array_elements_text(statuses), json_array_elements_text(started),
+        json_array_elements_text(ended), json_array_elements_text(errors)
+    ) AS a(fence, job, slot, attempt, instance, trigger, status, started, ended, error)
+    ORDER BY a.fence::bigint
+    ON CONFLICT (fence) DO NOTHING;
+END
+$body$;

@@ -1,0 +1,54 @@
+"""How a PostgreSQL server's errors leave the store: transient ones apart from those that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from leasecron.backends.postgres_wire import ServerError, ServerSilent
+from leasecron.errors import BackendError, BackendUnavailable
+
+# Connection lost, resources used up, rolled back for others' sake, shut down or cancelled, disk.
+_TRANSIENT_CLASSES = ("08", "40", "53", "57", "58")
+ONLY_READS = "25006"
+"""The code of a statement that writes on a server, or in a session, that only reads."""
+
+_TRANSIENT = frozenset({"55P03", ONLY_READS})  # the first: a lock was not had in time
+# What a server says before it knows who is there has no code on this side, and these words only
+# where its messages are English. The others are found out by trying for longer.
+_REFUSED = (
+    "password authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "is not permitted to log in",
+    "permission denied for database",
+    "authentication method",
+)
+
+
+@contextmanager
+def translated(description: str) -> Iterator[None]:
+    """Turn what goes wrong with a server into the errors of the package, with the store's name."""
+    try:
+        yield
+    except ServerError as error:
+        text = f"the store {description} failed: {error}"
+        transient = error.code in _TRANSIENT or error.code.startswith(_TRANSIENT_CLASSES)
+        raise (BackendUnavailable(text) if transient else BackendError(text)) from error
+    except ServerSilent as error:
+        raise BackendUnavailable(f"the store {description} failed: {error}") from error
+    except psycopg.OperationalError as error:
+        text = f"the store {description} cannot be reached: {str(error).strip()}"
+        raise BackendUnavailable(text) from error
+    except UnicodeEncodeError as error:
+        raise BackendError(f"the store {description} cannot keep this text: {error}") from error
+
+
+def is_refused(error: BaseException | None) -> bool:
+    """Say whether a server has answered that it lets nobody of this name in."""
+    return isinstance(error, psycopg.OperationalError) and any(
+        words in str(error) for words in _REFUSED
+    )

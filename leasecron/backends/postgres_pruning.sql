@@ -1,0 +1,79 @@
+-- Rows of runs that can decide nothing any more: not the newest of the job, and both the slot and
+-- the end of the lease long past.
+CREATE FUNCTION {schema}.old_runs(
+    names text[], keeps double precision[], now bigint, most bigint
+) RETURNS SETOF {schema}.runs LANGUAGE sql STABLE AS $body$
+    SELECT o.* FROM unnest(names, keeps) AS a(job, keep)
+    CROSS JOIN LATERAL (
+        SELECT r.* FROM {schema}.runs AS r
+        WHERE r.job = a.job AND r.slot < now - a.keep
+        AND r.slot < (SELECT max(b.slot) FROM {schema}.runs AS b WHERE b.job = a.job)
+        AND NOT {schema}.is_alive(r, now)
+        AND greatest(r.slot, r.lease_until) + a.keep < now
+        ORDER BY r.slot LIMIT most
+    ) AS o
+    LIMIT most
+$body$;
+
+-- Remove what need not be kept of some jobs, at most so many rows; true where some are left.
+CREATE FUNCTION {schema}.prune(
+    jobs json, runs_kept json, records_kept json, ages json, most_records bigint, room bigint
+) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
+DECLARE
+    names text[] := {schema}.texts(jobs);
+    keeps double precision[] := {schema}.texts(runs_kept)::double precision[];
+    records bigint[] := {schema}.texts(records_kept)::bigint[];
+    limits double precision[] := {schema}.texts(ages)::double precision[];
+    now bigint := {schema}.now_ms();
+    found text[];
+    old {schema}.runs[];
+    old_fences bigint[];
+    removed bigint;
+BEGIN
+    found := ARRAY(
+        SELECT DISTINCT o.job FROM {schema}.old_runs(names, keeps, now, room + 1) AS o
+    );
+    PERFORM {schema}.lock_jobs(found, now);
+    now := {schema}.now_ms();
+    -- Looked for again: a run may have been taken over until its job was locked.
+    old := ARRAY(
+        SELECT o::{schema}.runs FROM {schema}.old_runs(names, keeps, now, room + 1) AS o
+        WHERE o.job = ANY (found)
+    );
+    removed := cardinality(old);
+    old := old[:room];
+    PERFORM {schema}.record_lost(o::{schema}.runs, now) FROM unnest(old) AS o
+    WHERE o.state = 'claimed';
+    DELETE FROM {schema}.runs AS r USING unnest(old) AS o
+    WHERE r.job = o.job AND r.slot = o.slot;
+    UPDATE {schema}.jobs AS j SET pruned = greatest(j.pruned, o.newest)
+    FROM (SELECT job, max(slot) AS newest FROM unnest(old) GROUP BY job) AS o
+    WHERE j.name = o.job;
+
+    IF removed > room THEN
+        RETURN to_json(true);
+    END IF;
+    room := room - removed;
+    old_fences := ARRAY(
+        SELECT f.fence FROM unnest(names, records, limits) AS a(job, kept, age)
+        CROSS JOIN LATERAL (
+            SELECT r.fence FROM {schema}.results AS r
+            WHERE r.job = a.job
+            AND r.fence <= (
+                SELECT b.fence FROM {schema}.results AS b WHERE b.job = a.job
+                ORDER BY b.fence DESC LIMIT 1 OFFSET least(a.kept, most_records)
+            )
+            AND (
+                r.ended_at < now - a.age OR r.fence <= (
+                    SELECT b.fence FROM {schema}.results AS b WHERE b.job = a.job
+                    ORDER BY b.fence DESC LIMIT 1 OFFSET most_records
+                )
+            )
+            ORDER BY r.fence LIMIT room + 1
+        ) AS f
+        LIMIT room + 1
+    );
+    DELETE FROM {schema}.results WHERE fence = ANY (old_fences[:room]);
+    RETURN to_json(cardinality(old_fences) > room);
+END
+$body$;

@@ -1,0 +1,149 @@
+"""The tables and functions of a PostgreSQL store, their version, and how they come to be.
+
+The files ``postgres_*.sql`` are the newest version whole. A store of an earlier one is brought up
+to date by the changes that led from it to this one, in one transaction, under an advisory lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+from leasecron.backends.postgres_wire import ServerError, Wire
+from leasecron.errors import BackendError, BackendMismatch
+
+LOCK_TIMEOUT = "500ms"
+"""What a call may wait for others, who hold rows for the milliseconds of a batch."""
+
+# By statistics that are of yesterday, a table of a million rows may be read whole.
+_SETTINGS = (
+    f"SET lock_timeout = '{LOCK_TIMEOUT}' "
+    "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"
+)
+_MIGRATION = 60.0
+ASK = 2.0
+"""Seconds to wait for a server that is asked a small thing."""
+
+_ADVISORY = 0x6C656173
+_DENIED = "42501"
+_THERE_ALREADY = frozenset({"42P07", "42710", "42723"})  # a table, a type, a function
+
+# The catalogs themselves are asked: what a session knows of a name that was missing is of the
+# beginning of its transaction, and so of before it has waited for the lock.
+_HAS_SCHEMA = "SELECT nspname FROM pg_catalog.pg_namespace WHERE nspname = $1"
+_HAS_META = """
+    SELECT c.relname FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relname = 'meta'
+"""
+_VERSION = "SELECT value FROM {schema}.meta WHERE key = 'schema_version'"
+_MAKE = "CREATE SCHEMA {schema};\n"
+_NOTE = "UPDATE {schema}.meta SET value = {version} WHERE key = 'schema_version';\n"
+_FIRST_NOTE = "INSERT INTO {schema}.meta VALUES ('schema_version', {version});\n"
+_BY_HAND = """BEGIN;
+{script}COMMIT;
+
+-- What a role needs that shall use it:
+-- GRANT USAGE ON SCHEMA {schema} TO app;
+-- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app;
+-- GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO app;
+"""
+_PARTS = ("tables", "claims", "holders", "history", "pruning", "absorbing")
+
+CHANGES: Sequence[str] = ()
+"""Entry n leads from version n + 1 to version n + 2; ``{schema}`` stands for the quoted name."""
+
+
+def newest_version() -> int:
+    """Return the version that this program knows."""
+    return len(CHANGES) + 1
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("'", "''").replace("\\", "\\\\")
+    return f"E'{escaped}'"
+
+
+def version_of(wire: Wire, schema: str) -> int:
+    """Return the version of the schema, 0 where there is none that is ours."""
+    # Asked first: a statement that fails would end the transaction that it is part of.
+    if wire.ask(_HAS_META, [schema], ASK) is None:
+        return 0
+    found = wire.ask(in_schema(_VERSION, schema), [], ASK)
+    return 0 if found is None else int(found)
+
+
+def check_version(version: int, description: str) -> None:
+    """Raise BackendMismatch for a store of a newer program."""
+    if version > newest_version():
+        raise BackendMismatch(
+            f"the store {description} was made by a newer leasecron (schema {version}, this one "
+            f"knows {newest_version()}): update leasecron here too"
+        )
+
+
+def make_ready(wire: Wire, schema: str, description: str) -> None:
+    """Bring the schema up to date, all versions or none; raise BackendError where it cannot be."""
+    wire.run("BEGIN; SET LOCAL statement_timeout = 0", ASK)
+    try:
+        wire.ask(f"SELECT pg_advisory_xact_lock({_ADVISORY})::text", [], _MIGRATION)
+        version = version_of(wire, schema)  # asked again: another one may have been faster
+        check_version(version, description)
+        if version < newest_version():
+            wire.run(_script(version, schema, new=not _exists(wire, schema)), _MIGRATION)
+        wire.run("COMMIT", ASK)
+    except ServerError as error:
+        wire.run("ROLLBACK", ASK)
+        if error.code == _DENIED:
+            raise BackendError(
+                f"the store {description} is not prepared, and its user may not do that: {error}. "
+                "Whoever may executes what `leasecron init --print-sql` prints"
+            ) from error
+        if error.code in _THERE_ALREADY:
+            raise BackendMismatch(
+                f"the schema of the store {description} holds tables of another program ({error}); "
+                "nothing in it was changed: name another one with ?schema="
+            ) from error
+        raise
+    except BaseException:
+        wire.close()
+        raise
+
+
+def script_of(schema: str) -> str:
+    """Return the SQL that makes a store, for whoever may execute it, in one transaction."""
+    return in_schema(_BY_HAND, schema).replace("{script}", _script(0, schema, new=True))
+
+
+def in_schema(statement: str, schema: str) -> str:
+    """Return a statement with the quoted name of the schema where ``{schema}`` stands."""
+    return statement.replace("{schema}", quoted(schema))
+
+
+def _exists(wire: Wire, schema: str) -> bool:
+    return wire.ask(_HAS_SCHEMA, [schema], ASK) is not None
+
+
+def _script(version: int, schema: str, *, new: bool) -> str:
+    """Return what leads from a version to the newest; ``new`` makes the schema itself as well."""
+    if version:
+        steps = ["".join(CHANGES[version - 1 :]), _NOTE]
+    else:
+        # Only where there is none: the right to make one is asked for even then.
+        steps = [*([_MAKE] if new else []), _newest_schema(), _FIRST_NOTE]
+    script = "".join(steps).replace("{version}", str(newest_version()))
+    script = script.replace("{settings}", _SETTINGS).replace("{channel}", _literal(schema))
+    return in_schema(script, schema)
+
+
+@cache
+def _newest_schema() -> str:
+    folder = files("leasecron.backends")
+    parts = [folder.joinpath(f"postgres_{name}.sql").read_text("utf-8") for name in _PARTS]
+    return "\n".join(parts)

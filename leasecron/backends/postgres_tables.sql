@@ -1,0 +1,69 @@
+-- The tables of a store and the functions that decide about them, in a schema of the user's choice:
+-- {schema} stands for its quoted name. All instants are Unix milliseconds.
+--
+-- Every call of a store is one statement that calls one function, for a whole batch. It works at
+-- READ COMMITTED, where each statement of a function sees what was committed before it began:
+--
+--   1. what a plain read can answer is answered and takes no lock;
+--   2. the rows of the jobs are locked in the order of their names, then those of their runs in the
+--      order of their keys. Everybody locks in this order, so nobody waits in a circle. Claims of
+--      one job stand in line at the row of the job; whoever holds a run meets them at its row;
+--   3. only then the server's clock is read, once, and the rows are read anew, by statements of
+--      their own: what they see cannot change before the transaction ends.
+
+CREATE TABLE {schema}.meta (
+    key text PRIMARY KEY,
+    value bigint NOT NULL
+);
+
+CREATE TABLE {schema}.jobs (
+    name text PRIMARY KEY,
+    schedule text NOT NULL,
+    first_seen bigint NOT NULL,
+    last_seen bigint NOT NULL,
+    pruned bigint
+);
+
+CREATE TABLE {schema}.runs (
+    job text NOT NULL,
+    slot bigint NOT NULL,
+    state text NOT NULL,
+    token text NOT NULL,
+    attempt integer NOT NULL,
+    lost integer NOT NULL,
+    fence bigint NOT NULL,
+    released_fence bigint,
+    instance text NOT NULL,
+    trigger text NOT NULL,
+    claimed_at bigint NOT NULL,
+    lease_until bigint NOT NULL,
+    lease_ended boolean NOT NULL,
+    PRIMARY KEY (job, slot)
+);
+
+CREATE INDEX runs_open ON {schema}.runs (job, slot)
+WHERE state IN ('claimed', 'released') OR NOT lease_ended;
+
+CREATE TABLE {schema}.results (
+    fence bigint PRIMARY KEY,
+    job text NOT NULL,
+    slot bigint NOT NULL,
+    attempt integer NOT NULL,
+    instance text NOT NULL,
+    trigger text NOT NULL,
+    status text NOT NULL,
+    started_at bigint NOT NULL,
+    ended_at bigint NOT NULL,
+    error text
+);
+
+CREATE INDEX results_job ON {schema}.results (job, fence);
+
+-- The server's clock, and nobody else's.
+CREATE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $body$
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+$body$;
+
+-- Fences begin at the time of creation so that they rise across stores as well.
+CREATE SEQUENCE {schema}.fences;
+SELECT setval('{schema}.fences', {schema}.now_ms(), false);

@@ -1,0 +1,20 @@
+-- Renew leases that are alive and have the token, whatever the state of their runs.
+
+local jobs, slots, tokens, leases = unpack(asked)
+
+local places, answers = {}, {}
+for i, job in ipairs(jobs) do
+    places[i] = place_of(job, slots[i])
+end
+load_rows(places)
+for i, job in ipairs(jobs) do
+    local row = row_at(job, slots[i], places[i])
+    local renewed = row and row.token == tokens[i] and is_alive(row)
+    if renewed then
+        row.lease_until = now + leases[i]
+        put_same(row)
+    end
+    answers[i] = renewed and '1' or '0'
+end
+save()
+return table.concat(answers)

@@ -1,0 +1,211 @@
+-- What the scripts of a call share: the rows of runs, as they are and as the call changes them.
+--
+-- A call reads what it needs, decides, and writes all its changes at its end, by a few commands for
+-- the whole batch. So a call that fails before has changed nothing.
+
+local meta = call('HMGET', META, 'version', 'fence')
+if meta[1] ~= ARGV[1] then
+    return redis.error_reply('LOST ' .. (meta[1] or ''))
+end
+
+local now = now_ms()
+local asked = cjson.decode(ARGV[2])
+local encode = cjson.encode
+local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
+
+local ENDED = {success = true, failed = true, abandoned = true, replaced = true}
+local MOST = 1000 -- values of one command: Lua has no room on its stack for very many
+
+-- Numbers as text in the order of their values, also those below zero.
+local function ordered(number)
+    return string.format('%016.0f', number + 1e15)
+end
+
+-- What the names of all entries of a job begin with, and those of no other job.
+local function head_of(job)
+    return #job .. ':' .. job .. ':'
+end
+
+local function place_of(job, slot)
+    return head_of(job) .. ordered(slot)
+end
+
+-- Call a command for values, or pairs of them, however many there are.
+local function write(command, key, values)
+    for first = 1, #values, MOST do
+        call(command, key, unpack(values, first, math.min(first + MOST - 1, #values)))
+    end
+end
+
+-- Return the values of fields, false for each that is not there.
+local function read(key, fields)
+    if #fields <= MOST then
+        return #fields > 0 and call('HMGET', key, unpack(fields)) or {}
+    end
+    local values = {}
+    for first = 1, #fields, MOST do
+        local last = math.min(first + MOST - 1, #fields)
+        for _, value in ipairs(call('HMGET', key, unpack(fields, first, last))) do
+            values[#values + 1] = value
+        end
+    end
+    return values
+end
+
+-- The rows that are known, packed, by their place; false where there is none.
+local rows = {}
+local changed_rows, new_slots, new_slots_of = {}, {}, {}
+
+local function load_rows(places)
+    local found = read(RUNS, places)
+    for i, place in ipairs(places) do
+        rows[place] = found[i]
+    end
+end
+
+local function row_at(job, slot, place)
+    local packed = rows[place]
+    if packed == nil then
+        packed = call('HGET', RUNS, place)
+        rows[place] = packed
+    end
+    if not packed then
+        return nil
+    end
+    local row = {job = job, slot = slot, place = place}
+    row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
+        row.trigger, row.claimed_at, row.lease_until, row.lease_ended = unpacked(packed)
+    return row
+end
+
+local function is_alive(row)
+    return not row.lease_ended and row.lease_until > now
+end
+
+-- The slots of a job whose runs have not ended, or have ended with their lease kept.
+local open_slots, changed_open = {}, {}
+
+local function load_open(jobs)
+    local found = read(OPEN, jobs)
+    for i, job in ipairs(jobs) do
+        local slots = {}
+        for _, slot in ipairs(found[i] and unpacked(found[i]) or {}) do
+            slots[slot] = true
+        end
+        open_slots[job] = slots
+    end
+end
+
+local function open_of(job)
+    if not open_slots[job] then
+        load_open({job})
+    end
+    return open_slots[job]
+end
+
+local function set_open(job, slot, is_open)
+    local slots = open_of(job)
+    if slots[slot] ~= is_open then
+        slots[slot] = is_open
+        changed_open[job] = true
+    end
+end
+
+local function put_packed(place, packed)
+    rows[place] = packed
+    changed_rows[#changed_rows + 1] = place
+    changed_rows[#changed_rows + 1] = packed
+end
+
+-- Keep a row that is as open as it was before.
+local function put_same(row)
+    put_packed(row.place, pack(
+        row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
+        row.trigger, row.claimed_at, row.lease_until, row.lease_ended
+    ))
+end
+
+local function put(row)
+    put_same(row)
+    set_open(row.job, row.slot, not (ENDED[row.state] and row.lease_ended) or nil)
+end
+
+local function add_slot(job, slot, place)
+    new_slots[#new_slots + 1] = 0
+    new_slots[#new_slots + 1] = place
+    local slots = new_slots_of[job] or {}
+    slots[#slots + 1] = slot
+    new_slots_of[job] = slots
+end
+
+local function end_lease(row)
+    row.lease_until = math.min(row.lease_until, now)
+    row.lease_ended = true
+end
+
+-- Records of the history: text in JSON, by their fence. Of each there are two entries in the order
+-- of the fences, one among those of its job and one among those of all jobs.
+local EVERY_JOB = '*:'
+local new_records, new_fences = {}, {}
+
+local function record(job, fence, text)
+    local field = ordered(fence)
+    if not new_records[field] then
+        new_records[field] = {job, text}
+        new_fences[#new_fences + 1] = field
+    end
+end
+
+-- Record the latest attempt of a run as lost; without effect where its record is there already.
+local function record_lost(row)
+    local ended_at = math.max(row.claimed_at, math.min(row.lease_until, now))
+    local text = string.format(
+        '[%.0f,%.0f,%s,%.0f,%d,%s,%s,"lost",%.0f,null]', ended_at, row.fence, encode(row.job),
+        row.slot, row.attempt, encode(row.instance), encode(row.trigger), row.claimed_at
+    )
+    record(row.job, row.fence, text)
+    return text
+end
+
+local function save_records()
+    local known = read(RECORDS, new_fences)
+    local fields, entries = {}, {}
+    for i, field in ipairs(new_fences) do
+        if not known[i] then
+            local job, text = unpack(new_records[field])
+            fields[#fields + 1] = field
+            fields[#fields + 1] = text
+            for _, head in ipairs({head_of(job), EVERY_JOB}) do
+                entries[#entries + 1] = 0
+                entries[#entries + 1] = head .. field
+            end
+        end
+    end
+    write('HSET', RECORDS, fields)
+    write('ZADD', HISTORY, entries)
+end
+
+-- Write everything that was changed.
+local function save()
+    if #new_fences > 0 then
+        save_records()
+    end
+    write('HSET', RUNS, changed_rows)
+    write('ZADD', SLOTS, new_slots)
+    local opened, closed = {}, {}
+    for job in pairs(changed_open) do
+        local slots = {}
+        for slot in pairs(open_slots[job]) do
+            slots[#slots + 1] = slot
+        end
+        if #slots > 0 then
+            opened[#opened + 1] = job
+            opened[#opened + 1] = pack(slots)
+        else
+            closed[#closed + 1] = job
+        end
+    end
+    write('HSET', OPEN, opened)
+    write('HDEL', OPEN, closed)
+    changed_rows, new_slots, changed_open, new_records, new_fences = {}, {}, {}, {}, {}
+end

@@ -1,0 +1,20 @@
+-- Add records of holders that may still record their attempt: it is the run's latest and nobody
+-- closed it, or it was released. Otherwise whoever took the run has recorded it as lost.
+
+local jobs, slots, fences, texts = unpack(asked)
+
+local places = {}
+for i, job in ipairs(jobs) do
+    places[i] = place_of(job, slots[i])
+end
+load_rows(places)
+for i, job in ipairs(jobs) do
+    local row = row_at(job, slots[i], places[i])
+    local fence = fences[i]
+    if row and (fence == row.released_fence or (
+        fence == row.fence and row.state ~= 'abandoned' and row.state ~= 'replaced'
+    )) then
+        record(job, fence, texts[i])
+    end
+end
+save()

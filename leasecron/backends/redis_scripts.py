@@ -1,0 +1,54 @@
+"""The scripts of a Redis store, one for each operation, and their version.
+
+Each is put together from files: what all have in common comes first. A server knows a script by
+the digest of its text, until it is restarted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+
+VERSION = 1
+"""Of what the scripts keep, and how; noted in the store."""
+
+KEYS = ("meta", "jobs", "runs", "slots", "open", "pruned", "records", "history")
+"""The last parts of the names of a store's keys, in the order in which scripts know them."""
+
+_SHARED = {"ready": ("keys",)}
+_SHARED_BY_CALLS = ("keys", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the name that servers give to it."""
+
+    text: bytes
+    digest: str
+
+
+def keys_of(prefix: str) -> list[str]:
+    """Return the names of the keys of a store.
+
+    What stands in braces decides in a cluster which node has a key: all of a store are at one.
+    """
+    return [f"{{{prefix}}}:{name}" for name in KEYS]
+
+
+@cache
+def script(operation: str) -> Script:
+    """Return the script of an operation."""
+    names = [*_SHARED.get(operation, _SHARED_BY_CALLS), operation]
+    return script_of("\n".join(_part(name) for name in names))
+
+
+def script_of(text: str) -> Script:
+    """Return a script of this text."""
+    encoded = text.encode()
+    return Script(encoded, sha1(encoded, usedforsecurity=False).hexdigest())
+
+
+def _part(name: str) -> str:
+    return files("leasecron.backends").joinpath(f"redis_{name}.lua").read_text("utf-8")

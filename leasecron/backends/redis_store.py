@@ -1,0 +1,257 @@
+"""The store of many hosts: keys of a Redis or Valkey database that begin with one prefix.
+
+Each call is one script that the server executes for a whole batch, and nothing else meanwhile: one
+round trip and one transaction. The server's clock alone decides; that of an instance is of no
+matter. The scripts are in ``redis_*.lua``.
+
+A store is eight keys, whatever the number of its jobs, with one hash tag: ``{leasecron}:runs`` and
+so on. So a script can name all keys that it touches, a batch of any jobs costs a few commands
+inside the server, the fences of all jobs come from one counter, and in a Redis Cluster a store has
+one hash slot and is whole at one node, which is as fast as a server alone. Prefixes are shared out
+among the nodes, and two environments with a prefix each know nothing of one another.
+
+**What Redis can lose.** The promise is as good as the server's memory of what it has answered:
+
+- With ``appendonly no`` a restarted server comes back as of its last snapshot, or empty. With
+  ``appendfsync everysec`` a crash of its machine loses up to a second or two; only ``always`` keeps
+  everything that was answered.
+- Replicas follow behind the answers. A failover takes back what the new master had not got, and a
+  master that was cut off may go on giving answers until it is told; ``min-replicas-to-write``
+  shortens that time, and nothing ends it.
+- A key that is evicted, flushed or expired is lost as well: ``maxmemory-policy noeviction``.
+
+What was lost is as if it had not been said: a slot that was won can be won by another, while the
+first winner still runs or has already ended, and so be run twice; its heartbeat answers ``lost``
+at once, and aborts it. Fences keep up with the server's clock and not only count, so that a run
+that follows a loss has a greater one than all before, and what a handler writes under
+``ctx.fence`` stays guarded. :meth:`RedisBackend.checks` warns of settings that allow a loss.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import astuple
+from datetime import datetime
+from typing import Any
+
+from leasecron.backends.checks import Check
+from leasecron.backends.redis_checks import checks_of, examine, stored_version
+from leasecron.backends.redis_connection import RedisConnection
+from leasecron.backends.redis_urls import Address
+from leasecron.backends.redis_wire import Wire
+from leasecron.backends.rows import LEASE_ENDED, RunRow, valid_text
+from leasecron.backends.server_backend import (
+    Columns,
+    ServerBackend,
+    columns_of_claims,
+    columns_of_leases,
+    keys_of,
+)
+from leasecron.backends.transfer import Page
+from leasecron.model import (
+    Claim,
+    ClaimAnswer,
+    Declaration,
+    Ending,
+    HeartbeatAnswer,
+    LeaseRef,
+    LeaseState,
+    RunResult,
+    from_ms,
+    to_ms,
+)
+
+_RECORDS_OF_A_CALL = 1000
+_LARGEST = 8e15
+"""What is compared in scripts must be below it: their numbers are floating ones."""
+
+
+class RedisBackend(ServerBackend[Wire]):
+    """A store with leases in a Redis or Valkey database.
+
+    ``url`` is a URL as redis-py takes it, ``redis://user:password@host:port/number`` or
+    ``rediss://``, with its options; ``?prefix=`` names the store in the database, "leasecron"
+    without it. The password is in no description, error or log line. Wrong values raise
+    ConfigurationError.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.address = Address.of(url)
+        self._server: RedisConnection
+        super().__init__(RedisConnection(self.address))
+        self._sender = os.urandom(8).hex()  # by which it knows its own notices
+
+    def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
+        if not claims:
+            return []
+        found = self._call("claim", *columns_of_claims(claims))
+        return [
+            # By position: by name it takes three times as long, of each claim that is won.
+            ClaimAnswer("won", 1, values) if type(values) is int else _answer(values)
+            for values in json.loads(found)
+        ]
+
+    def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
+        if not leases:
+            return []
+        found = self._call("heartbeat", *columns_of_leases(leases))
+        return ["ok" if renewed else "lost" for renewed in _flags(found)]
+
+    def finish(self, endings: Sequence[Ending]) -> list[bool]:
+        if not endings:
+            return []
+        statuses = [each.status for each in endings]
+        return self._end("finish", endings, statuses, [each.keep_lease for each in endings])
+
+    def release(self, endings: Sequence[Ending]) -> list[bool]:
+        if not endings:
+            return []
+        return self._end("release", endings, [each.counted for each in endings], self._sender)
+
+    def is_missing(self) -> bool:
+        """Say whether there is no store of this prefix; raise BackendError if nobody can say."""
+        return stored_version(self.address) is None
+
+    def examine(self) -> list[Check]:
+        """Look at the server and the store by a connection of its own, and change nothing."""
+        return examine(self.address)
+
+    def raise_fences(self, next_fence: int) -> None:
+        """Give no fence below this one from now on."""
+        self._call("absorb", [], [], [], [], [], [], [], [], [], next_fence)
+
+    def absorb(self, page: Page) -> None:
+        """Keep what is not there yet, without a change of what is; a second time without effect."""
+        self._call(
+            "absorb",
+            [each.name for each in page.jobs],
+            [(each.first_seen, each.last_seen, each.schedule) for each in page.jobs],
+            [each.pruned for each in page.jobs],
+            [row.job for row in page.runs],
+            [row.slot for row in page.runs],
+            [_row(row) for row in page.runs],
+            [each.fence for each in page.results],
+            [each.job for each in page.results],
+            [_record(each) for each in page.results],
+            0,
+        )
+
+    def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
+        names = list(set(jobs))
+        found = json.loads(self._call("unfinished", names)) if names else []
+        states = [(slot, names[job], attempt, alive) for job, slot, attempt, alive in found]
+        return [
+            LeaseState(job, from_ms(slot), attempt, alive)
+            for slot, job, attempt, alive in sorted(states)
+        ]
+
+    def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
+        if not jobs:
+            return []
+        names, schedules = [each.job for each in jobs], [each.schedule for each in jobs]
+        found = json.loads(self._call("declare", names, schedules))
+        instants = {at: from_ms(at) for at in found}  # one object for all that are new
+        return [instants[at] for at in found]
+
+    def save_results(self, results: Sequence[RunResult]) -> None:
+        kept = [result for result in results if result.fence is not None]
+        if kept:
+            fences = [result.fence for result in kept]
+            self._call("save", *keys_of(kept), fences, [_record(result) for result in kept])
+
+    def history(
+        self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
+    ) -> list[RunResult]:
+        """Return records, newest first; of many, call by call."""
+        below = _LARGEST if before is None or before.fence is None else before.fence
+        found: list[RunResult] = []
+        while len(found) < limit:
+            most = min(limit - len(found), _RECORDS_OF_A_CALL)
+            of_job = [] if job is None else [job]
+            records = json.loads(self._call("history", of_job, min(below, _LARGEST), most))
+            found += [_result(record) for record in records]
+            if len(records) < most:
+                break
+            below = records[-1][1]
+        return found
+
+    def _checks(self, wire: Wire) -> list[Check]:
+        return checks_of(wire, self.description)
+
+    def _prune(self, columns: Columns, most_records: int, room: int) -> bool:
+        return bool(self._call("prune", *columns, most_records, room))
+
+    def _notices(self) -> list[str]:
+        found = (notice.partition(" ") for notice in self._server.notices())
+        return [notice for sender, _, notice in found if sender != self._sender]
+
+    def _end(self, operation: str, endings: Sequence[Ending], *columns: Any) -> list[bool]:
+        tokens = [each.token for each in endings]
+        return _flags(self._call(operation, *keys_of(endings), tokens, *columns))
+
+    def _call(self, operation: str, *columns: Any) -> Any:
+        """Execute a script for a batch, of which it gets the columns in JSON."""
+        payload = json.dumps(columns, ensure_ascii=False)
+        return self._server.run(operation, payload)
+
+
+def _flags(answer: bytes) -> list[bool]:
+    return [flag == 0x31 for flag in answer]
+
+
+def _answer(values: Sequence[Any]) -> ClaimAnswer:
+    outcome, attempt, fence, holder, other, closed, abandoned = values
+    return ClaimAnswer(
+        outcome,
+        attempt,
+        fence,
+        holder,
+        None if other is None else from_ms(other),
+        None,
+        tuple(_result(record) for record in closed),
+        abandoned,
+    )
+
+
+def _row(row: RunRow) -> tuple[Any, ...]:
+    _job, _slot, *values, boot, _lease_mono = astuple(row)
+    return (*values, boot == LEASE_ENDED)
+
+
+def _record(result: RunResult) -> str:
+    """Return a record as the store keeps it; the scripts look at its first number only."""
+    return json.dumps(
+        [
+            to_ms(result.ended_at),
+            result.fence,
+            result.job,
+            to_ms(result.slot),
+            result.attempt,
+            result.instance,
+            result.trigger,
+            result.status,
+            to_ms(result.started_at),
+            valid_text(result.error),
+        ],
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+def _result(values: Sequence[Any]) -> RunResult:
+    ended_at, fence, job, slot, attempt, instance, trigger, status, started_at, error = values
+    return RunResult(
+        job,
+        from_ms(slot),
+        attempt,
+        fence,
+        instance,
+        trigger,
+        status,
+        from_ms(started_at),
+        from_ms(ended_at),
+        max(0, ended_at - started_at) / 1000,
+        error,
+    )

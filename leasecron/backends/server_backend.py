@@ -1,0 +1,159 @@
+"""What the stores of servers have in common: how they are opened, looked at, heard and pruned.
+
+Calls hand a batch to the server by the column, each a list of JSON.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Generic, Literal
+
+from leasecron.backends.base import PRUNE_BATCH
+from leasecron.backends.checks import Check
+from leasecron.backends.rows import milliseconds
+from leasecron.backends.server_connection import ServerConnection, W
+from leasecron.clock import Clock
+from leasecron.errors import BackendError
+from leasecron.model import (
+    MAX_RECORDS,
+    Claim,
+    Ending,
+    LeaseRef,
+    Retention,
+    RunResult,
+    from_ms,
+    to_ms,
+)
+
+Columns = tuple[Sequence[Any], ...]
+
+_JOBS_OF_A_PRUNE = 200
+_LONGEST = 1e15
+"""Milliseconds: JSON has no infinity, and scripts know numbers of that size without an error."""
+
+
+class ServerBackend(ABC, Generic[W]):
+    """A store with leases in a server, whose clock alone decides."""
+
+    kind: Literal["lease"] = "lease"
+
+    def __init__(self, server: ServerConnection[W]) -> None:
+        self._server = server
+        self._warnings: tuple[str, ...] = ()
+        self._pruned = 0
+
+    @abstractmethod
+    def _checks(self, wire: W) -> list[Check]:
+        """Ask the server about itself."""
+
+    @abstractmethod
+    def _prune(self, columns: Columns, most_records: int, room: int) -> bool:
+        """Remove what need not be kept of some jobs; True where some is left."""
+
+    @abstractmethod
+    def _notices(self) -> Iterable[str]:
+        """Return what others have told of: slots, a space, and jobs."""
+
+    @property
+    def description(self) -> str:
+        return self._server.description
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.description!r})"
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._warnings
+
+    def checks(self) -> list[Check]:
+        """Return what can be told quickly; that it does not answer is a check too."""
+        try:
+            with self._server.usable() as wire:
+                return self._checks(wire)
+        except BackendError as error:
+            return [Check("server", "bad", "does not answer", str(error))]
+
+    def open(self, clock: Clock | None = None) -> None:  # noqa: ARG002 - the server's decides
+        self._server.open()
+        found = self.checks()
+        self._warnings = tuple(check.reason for check in found if check.verdict != "good")
+
+    def close(self) -> None:
+        self._server.close()
+
+    def suspend(self) -> None:
+        self._server.suspend()
+
+    def forget(self) -> None:
+        self._server.forget()
+
+    def listening(self) -> int | None:
+        """Return a descriptor that can be read once a run was given back, where one listens."""
+        return self._server.listening()
+
+    def released(self) -> list[tuple[str, datetime]]:
+        """Return jobs and slots of runs that others gave back, without waiting for any."""
+        found = (notice.partition(" ") for notice in self._notices())
+        return [(job, from_ms(int(slot))) for slot, _, job in found]
+
+    def prune(self, retentions: Sequence[Retention]) -> bool:
+        """Go on with the pass over all that is old; True until it has come to its end.
+
+        A pass that is shared, by schedulers of one process, may leave something to the next one.
+        """
+        asked = retentions[self._pruned : self._pruned + _JOBS_OF_A_PRUNE]
+        columns = (
+            [each.job for each in asked],
+            [_bounded(each.runs) for each in asked],
+            [each.records for each in asked],
+            [_bounded(each.age) for each in asked],
+        )
+        if asked and self._prune(columns, MAX_RECORDS, PRUNE_BATCH):
+            return True
+        self._pruned += len(asked)
+        if self._pruned < len(retentions):
+            return True
+        self._pruned = 0
+        return False
+
+
+def keys_of(items: Iterable[Claim | LeaseRef | Ending | RunResult]) -> Columns:
+    """Return the jobs and the slots of the items; most batches have one or a few slots."""
+    known: dict[datetime, int] = {}
+    jobs, slots = [], []
+    for item in items:
+        slot = known.get(item.slot)
+        if slot is None:
+            slot = known[item.slot] = to_ms(item.slot)
+        jobs.append(item.job)
+        slots.append(slot)
+    return jobs, slots
+
+
+def columns_of_claims(claims: Sequence[Claim]) -> Columns:
+    """Return all that a claim says."""
+    return (
+        *keys_of(claims),
+        [claim.token for claim in claims],
+        [claim.instance for claim in claims],
+        [milliseconds(claim.lease) for claim in claims],
+        [claim.overlap for claim in claims],
+        [claim.max_attempts for claim in claims],
+        [_bounded(claim.max_late) for claim in claims],
+        [claim.mode for claim in claims],
+        [claim.trigger for claim in claims],
+    )
+
+
+def columns_of_leases(leases: Sequence[LeaseRef]) -> Columns:
+    """Return all that a heartbeat says."""
+    tokens = [each.token for each in leases]
+    return (*keys_of(leases), tokens, [milliseconds(each.lease) for each in leases])
+
+
+@lru_cache(maxsize=64)  # as many lengths as jobs have options
+def _bounded(seconds: float) -> float:
+    return max(-_LONGEST, min(_LONGEST, seconds * 1000))

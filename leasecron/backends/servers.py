@@ -1,0 +1,46 @@
+"""What the stores in a server have beside what every store has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from leasecron.backends.checks import Check
+
+
+@runtime_checkable
+class ServerStore(Protocol):
+    """A store that need not be open to be looked at, by a connection of its own."""
+
+    @property
+    def description(self) -> str:
+        """Name the store, without any password."""
+
+    def is_missing(self) -> bool:
+        """Say whether the server has no such store yet; raise BackendError where nobody can say."""
+
+    def examine(self) -> Sequence[Check]:
+        """Look at the server and the store, and change nothing; what is wrong is an answer."""
+
+
+@runtime_checkable
+class Notifying(Protocol):
+    """A store that tells at once of runs that were given back; for the store thread only."""
+
+    def listening(self) -> int | None:
+        """Return a descriptor that can be read once there is something to be told, if there is one.
+
+        It may be another one after each call of the store.
+        """
+
+    def released(self) -> Sequence[tuple[str, datetime]]:
+        """Return jobs and slots of runs that were given back, without waiting for any."""
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A store that somebody with more rights may have to make."""
+
+    def script(self) -> str:
+        """Return what makes the store, for the server's own tools."""

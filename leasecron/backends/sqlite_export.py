@@ -1,0 +1,77 @@
+"""What a SQLite store hands over to another store, read a page at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from leasecron.backends.rows import Moment, RunRow, alive
+from leasecron.backends.sqlite_connection import StoreConnection
+from leasecron.backends.sqlite_history import newest_results
+from leasecron.backends.sqlite_schema import OPEN
+from leasecron.backends.transfer import JobRow, Page
+from leasecron.model import RunResult
+
+_PAGE = 1000
+_QUIET = 120_000
+"""Milliseconds that nobody may have been seen for."""
+
+_COLUMNS = ", ".join(column.name for column in fields(RunRow))
+_RUNS = f"""
+    SELECT {_COLUMNS} FROM runs WHERE (slot, job) > (?, ?) ORDER BY slot, job LIMIT {_PAGE}
+"""
+_OPEN_RUNS = f"SELECT {_COLUMNS} FROM runs INDEXED BY runs_open WHERE {OPEN}"
+_JOBS = f"""
+    SELECT name, schedule, first_seen, last_seen, pruned FROM jobs WHERE name > ?
+    ORDER BY name LIMIT {_PAGE}
+"""
+_SEEN = """
+    SELECT name FROM jobs WHERE last_seen > ?
+    UNION ALL SELECT job FROM runs WHERE slot > ? AND claimed_at > ?
+    LIMIT 1
+"""
+_NEXT_FENCE = "SELECT value FROM meta WHERE key = 'next_fence'"
+
+
+def sign_of_life(connection: sqlite3.Connection, moment: Moment) -> str | None:
+    """Return by what an instance shows that it is alive: a lease, or a job seen a moment ago."""
+    for values in connection.execute(_OPEN_RUNS).fetchall():
+        row = RunRow(*values)
+        if alive(row, moment):
+            return f"the run of job {row.job!r} at {row.slot} has a live lease"
+    since = moment.wall - _QUIET
+    seen = connection.execute(_SEEN, (since, since - 24 * 3_600_000, since)).fetchall()
+    return f"job {seen[0][0]!r} was seen less than two minutes ago" if seen else None
+
+
+def next_fence(connection: sqlite3.Connection, _moment: Moment) -> int:
+    """Return the fence that is given next."""
+    return int(connection.execute(_NEXT_FENCE).fetchall()[0][0])
+
+
+def pages(store: StoreConnection) -> Iterator[Page]:
+    """Yield the jobs, the runs and the history."""
+    name = ""
+    while jobs := [JobRow(*values) for values in _read(store, _JOBS, name)]:
+        yield Page(jobs=jobs)
+        name = jobs[-1].name
+    after: tuple[int, str] = (-(2**63), "")
+    while runs := [RunRow(*values) for values in _read(store, _RUNS, *after)]:
+        yield Page(runs=runs)
+        after = (runs[-1].slot, runs[-1].job)
+    before: RunResult | None = None
+    while results := _results(store, before):
+        yield Page(results=results)
+        before = results[-1]
+
+
+def _read(store: StoreConnection, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    with store.call() as call:
+        return call.read(lambda c, _moment: c.execute(statement, values).fetchall())
+
+
+def _results(store: StoreConnection, before: RunResult | None) -> list[RunResult]:
+    with store.call() as call:
+        return call.read(lambda c, _moment: newest_results(c, None, _PAGE, before))

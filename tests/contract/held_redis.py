@@ -1,0 +1,58 @@
+"""A Redis store whose server's clock is held in the hand of a test."""
+
+from __future__ import annotations
+
+import uuid
+from functools import cache
+from typing import Any
+
+import redis
+
+from contract.hand_clock import START, HandClock
+from leasecron.backends.redis_scripts import Script, script, script_of
+from leasecron.backends.redis_store import RedisBackend
+from leasecron.clock import Clock
+
+_TRUE = "local time = call('TIME')\n    return time[1] * 1000 + math.floor(time[2] / 1000)"
+_HELD = "return tonumber(call('GET', META .. ':now'))"
+
+
+@cache
+def _held(operation: str) -> Script:
+    text = script(operation).text.decode()
+    assert text.count(_TRUE) == 1
+    return script_of(text.replace(_TRUE, _HELD))
+
+
+class HeldRedis(RedisBackend):
+    """A prefix of its own, whose keys somebody has to drop in the end."""
+
+    def __init__(self, url: str) -> None:
+        self._clock: HandClock | None = None
+        sign = "&" if "?" in url else "?"
+        super().__init__(f"{url}{sign}prefix=test-{uuid.uuid4().hex}")
+        self._server.script_of = _held
+        self._client = redis.Redis.from_url(url)
+
+    def open(self, clock: Clock | None = None) -> None:
+        assert isinstance(clock, HandClock)
+        self._clock = clock
+        self._tell_time()
+        super().open(clock)
+
+    def drop(self) -> None:
+        """Remove the keys."""
+        self._client.delete(*self._server.keys, self._now)
+        self._client.close()
+
+    @property
+    def _now(self) -> str:
+        return f"{self._server.keys[0]}:now"
+
+    def _tell_time(self) -> None:
+        assert self._clock is not None
+        self._client.set(self._now, round((START + self._clock.passed) * 1000))
+
+    def _call(self, operation: str, *columns: Any) -> Any:
+        self._tell_time()
+        return super()._call(operation, *columns)

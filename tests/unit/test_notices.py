@@ -1,0 +1,165 @@
+"""Runs that are given back are told of at once, and taken over without waiting for a heartbeat."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+from contract.driver import a_claim
+from contract.hand_clock import START
+from support.servers import postgres_url, redis_url
+from support.stores import PostgresView, RedisView
+
+from leasecron import RunContext, Scheduler
+from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.urls import backend_for
+from leasecron.model import Ending, from_seconds
+from leasecron.testing import EventRecorder
+
+LONG = 30.0
+
+
+View = PostgresView | RedisView
+Backend = PostgresBackend | RedisBackend
+
+
+@pytest.fixture(params=[PostgresView, RedisView], ids=["postgres", "redis"])
+def view(request: pytest.FixtureRequest) -> Iterator[View]:
+    view: View = request.param()
+    yield view
+    view.drop()
+
+
+def backend_of(url: str) -> Backend:
+    found = backend_for(url)
+    assert isinstance(found, Backend)
+    return found
+
+
+@pytest.fixture
+def backends(view: View) -> Iterator[list[Backend]]:
+    made = [backend_of(view.url) for _ in range(2)]
+    for backend in made:
+        backend.open()
+    yield made
+    for backend in made:
+        backend.close()
+
+
+class OneSlot:
+    """A schedule that is due once, in a moment."""
+
+    def __init__(self) -> None:
+        self.slot = from_seconds(time.time() + 0.5)
+
+    def next_after(self, t: datetime, /) -> datetime | None:
+        return self.slot if t < self.slot else None
+
+    def latest_at(self, t: datetime, /) -> datetime | None:
+        return self.slot if t >= self.slot else None
+
+
+def heard(backend: Backend, timeout: float) -> list[tuple[str, datetime]]:
+    descriptor = backend.listening()
+    assert descriptor is not None
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if select.select([descriptor], [], [], timeout)[0]:
+            found = [*backend.released()]
+            if found or backend.listening() is None:
+                return found
+    return []
+
+
+@pytest.mark.parametrize("job", ["job", "with a space", "ü 'quoted' \\ {braces}"])
+def test_others_are_told_of_a_run_that_was_given_back(backends: list[Backend], job: str) -> None:
+    holder, backup = backends
+    claim = a_claim(round(time.time(), 3) - START, "a", job=job)
+    holder.claim([claim])
+    holder.release([Ending(job, claim.slot, "a", "interrupted")])
+
+    assert heard(backup, LONG) == [(job, claim.slot)]
+    backup.claim([replace(claim, token="b", mode="takeover")])
+    backup.release([Ending(job, claim.slot, "b", "interrupted")])
+    assert heard(holder, LONG) == [(job, claim.slot)]  # once: of the first it has told itself
+
+
+def test_what_was_not_given_back_is_not_told(backends: list[Backend]) -> None:
+    holder, backup = backends
+    claims = [a_claim(round(time.time(), 3) - START, "a", job=f"job-{n}") for n in range(3)]
+    holder.claim(claims)
+    holder.release([Ending("job-0", claims[0].slot, "other", "interrupted")])
+    holder.finish([Ending("job-1", claims[1].slot, "a", "success")])
+    holder.release([Ending("job-2", claims[2].slot, "a", "interrupted")])
+
+    assert heard(backup, LONG) == [("job-2", claims[2].slot)]
+
+
+def test_who_does_not_want_to_listen_has_one_connection(view: View) -> None:
+    backend = backend_of(f"{view.url}&listen=off")
+    backend.open()
+    assert backend.listening() is None
+    assert backend.released() == []
+    backend.close()
+
+
+def test_a_listener_that_was_cut_off_costs_nothing_but_time(
+    backends: list[Backend],
+) -> None:
+    holder, backup = backends
+    if isinstance(backup, PostgresBackend):
+        listener = backup._server._listener
+        assert listener is not None
+        with psycopg.connect(postgres_url(), autocommit=True) as admin:
+            admin.execute("SELECT pg_terminate_backend(%s)", [listener.process])
+    else:
+        client: Any = redis.from_url(redis_url())
+        client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        client.close()
+    assert heard(backup, LONG) == []
+    assert backup.listening() is None
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    assert backup.claim([claim])[0].outcome == "won"
+    assert holder.unfinished(["job"])[0].alive
+
+
+def test_a_planned_restart_hands_over_at_once(view: View) -> None:
+    ended, begun = threading.Event(), threading.Event()
+    holders: list[int] = []
+
+    def handler(number: int, ctx: RunContext) -> None:
+        if ctx.attempt == 1:
+            holders.append(number)
+            begun.set()
+            ctx.signal.wait(LONG)
+            ctx.signal.raise_if_set()
+        ended.set()
+
+    due = OneSlot()
+    schedulers = [Scheduler(view.url) for _ in range(2)]
+    recorders = [EventRecorder() for _ in schedulers]
+    for number, scheduler in enumerate(schedulers):
+        scheduler.on("*", recorders[number])
+        work = partial(handler, number)
+        scheduler.add("job", due, work, jitter=0, lease="4m", catch_up="1h")
+    try:
+        for scheduler in schedulers:
+            scheduler.start()
+        assert begun.wait(LONG)
+        (holder,) = holders
+        recorders[1 - holder].wait_for("skip", timeout=LONG)
+        schedulers[holder].stop()
+        assert ended.wait(LONG)  # half of what it takes where nobody is told
+    finally:
+        for scheduler in schedulers:
+            scheduler.stop()

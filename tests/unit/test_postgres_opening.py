@@ -1,0 +1,188 @@
+"""Opening a PostgreSQL store: what is made, what is refused, and by which words."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from support.postgres_server import OwnServer, own_server
+
+from leasecron.backends import postgres_schema
+from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres_schema import script_of
+from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
+from leasecron.model import Declaration
+
+SECRET = "s3cr3t"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnServer]:
+    with own_server() as server:
+        server.execute(
+            f"CREATE ROLE app LOGIN PASSWORD '{SECRET}'",
+            "CREATE DATABASE jobs",
+        )
+        server.let_in_by_password(["app"])
+        yield server
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"s{uuid.uuid4().hex}"
+
+
+def url_of(
+    server: OwnServer,
+    schema: str,
+    *,
+    user: str = "postgres",
+    password: str = "",
+    database: str = "jobs",
+) -> str:
+    who = f"{user}:{password}" if password else user
+    return f"postgresql://{who}@/{database}?host={server.folder}&schema={schema}"
+
+
+def refused(url: str, kind: type[BackendError] = BackendError) -> str:
+    backend = PostgresBackend(url)
+    with pytest.raises(BackendError) as found:
+        backend.open()
+    assert type(found.value) is kind
+    error: BaseException | None = found.value
+    while error is not None:
+        assert SECRET not in repr(error)
+        error = error.__cause__ or error.__context__
+    return str(found.value)
+
+
+def works(url: str) -> None:
+    backend = PostgresBackend(url)
+    backend.open()
+    assert len(backend.declare([Declaration("job", "daily")])) == 1
+    backend.close()
+
+
+def test_a_schema_is_made_and_found_again(server: OwnServer, schema: str) -> None:
+    works(url_of(server, schema))
+    works(url_of(server, schema))
+
+
+@pytest.mark.parametrize(
+    "name", ["Mixed Case", 'quo"ted', "select", "ü", "a.b", "a;b--c", "{schema}"]
+)
+def test_a_schema_may_be_called_anything(server: OwnServer, name: str) -> None:
+    works(url_of(server, quote(name)))
+
+
+def test_those_that_open_it_at_once_make_it_once(server: OwnServer, schema: str) -> None:
+    backends = [PostgresBackend(url_of(server, schema)) for _ in range(6)]
+    errors: list[BaseException] = []
+
+    def opened(backend: PostgresBackend) -> None:
+        try:
+            backend.open()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=opened, args=(backend,)) for backend in backends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    for backend in backends:
+        backend.close()
+
+
+def test_a_wrong_password_is_refused_at_once(server: OwnServer, schema: str) -> None:
+    said = refused(url_of(server, schema, user="app", password=SECRET + "x"))
+    assert f"postgresql://app@{server.folder}/jobs" in said
+    assert "password authentication failed" in said
+
+
+def test_a_missing_database_is_refused_at_once(server: OwnServer, schema: str) -> None:
+    assert 'database "nowhere" does not exist' in refused(
+        url_of(server, schema, database="nowhere")
+    )
+
+
+def test_a_server_that_is_not_there_may_come(schema: str) -> None:
+    said = refused(f"postgresql:///jobs?host=/nowhere&schema={schema}", BackendUnavailable)
+    assert "cannot be reached" in said
+
+
+def test_who_may_make_no_schema_is_told_what_to_do(server: OwnServer, schema: str) -> None:
+    said = refused(url_of(server, schema, user="app", password=SECRET))
+    assert "permission denied" in said
+    assert "leasecron init --print-sql" in said
+
+
+def test_who_may_make_no_tables_can_use_what_was_prepared(server: OwnServer, schema: str) -> None:
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
+        made.execute(script_of(schema).encode())
+        for grant in (
+            f"GRANT USAGE ON SCHEMA {schema} TO app",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app",
+            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO app",
+        ):
+            made.execute(grant.encode())
+    works(url_of(server, schema, user="app", password=SECRET))
+
+
+def test_a_schema_that_is_there_and_empty_is_used(server: OwnServer, schema: str) -> None:
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
+        made.execute(f"CREATE SCHEMA {schema} AUTHORIZATION app".encode())
+    works(url_of(server, schema, user="app", password=SECRET))
+
+
+def test_a_schema_of_another_program_is_left_alone(server: OwnServer, schema: str) -> None:
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
+        made.execute(f"CREATE SCHEMA {schema}".encode())
+        made.execute(f"CREATE TABLE {schema}.jobs (name text)".encode())
+        said = refused(url_of(server, schema), BackendMismatch)
+        assert "tables of another program" in said
+        left = made.execute(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = %s", [schema]
+        ).fetchone()
+    assert left == (1,)
+
+
+def test_a_newer_schema_is_refused(server: OwnServer, schema: str) -> None:
+    works(url_of(server, schema))
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
+        made.execute(f"UPDATE {schema}.meta SET value = 2 WHERE key = 'schema_version'".encode())
+    assert "made by a newer leasecron (schema 2" in refused(url_of(server, schema), BackendMismatch)
+
+
+def test_an_older_schema_is_brought_up_to_date(
+    server: OwnServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works(url_of(server, schema))
+    change = "CREATE TABLE {schema}.later (name text);\n"
+    monkeypatch.setattr(postgres_schema, "CHANGES", (change,))
+    works(url_of(server, schema))
+    works(url_of(server, schema))
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
+        found = made.execute(f"SELECT value FROM {schema}.meta".encode()).fetchall()
+        made.execute(f"SELECT * FROM {schema}.later".encode())
+    assert found == [(2,)]
+
+
+def test_a_server_that_is_too_old_is_named(
+    server: OwnServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasecron.backends.postgres_connection.OLDEST", 99)
+    assert "needs PostgreSQL 99 or newer, and the server is of version" in refused(
+        url_of(server, schema)
+    )
+
+
+def test_one_that_can_only_be_read_is_refused(server: OwnServer, schema: str) -> None:
+    works(url_of(server, schema))
+    option = "&options=-c%20default_transaction_read_only%3Don"
+    assert "can only be read" in refused(url_of(server, schema) + option)

@@ -1,0 +1,91 @@
+"""URLs of PostgreSQL stores: which are taken, and that no password is ever shown."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.urls import backend_for
+from leasecron.errors import ConfigurationError
+
+SECRET = "s3cr3t"
+
+
+def backend(url: str) -> PostgresBackend:
+    found = backend_for(url)
+    assert isinstance(found, PostgresBackend)
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_the_usual_schemes_name_the_same_store(scheme: str) -> None:
+    found = backend(f"{scheme}://app:{SECRET}@db.example:5433/jobs")
+
+    assert found.description == "postgresql://app@db.example:5433/jobs"
+    assert found.address.conninfo == f"postgresql://app:{SECRET}@db.example:5433/jobs"
+    assert found.address.schema == "leasecron"
+
+
+@pytest.mark.parametrize(
+    ("url", "description"),
+    [
+        ("postgresql:///jobs", "postgresql:///jobs"),
+        ("postgresql://", "postgresql:///"),
+        ("postgresql://db", "postgresql://db/"),
+        ("postgresql:///jobs?host=/run/pg", "postgresql:///run/pg/jobs"),
+        ("postgresql://a@/jobs?sslmode=require", "postgresql://a@/jobs"),
+        ("postgresql://db/jobs?schema=staging", "postgresql://db/jobs?schema=staging"),
+        ("postgresql://db/jobs?schema=a%20b&sslmode=require", "postgresql://db/jobs?schema=a b"),
+    ],
+)
+def test_what_a_store_is_called(url: str, description: str) -> None:
+    assert backend(url).description == description
+
+
+def test_the_options_of_libpq_reach_it() -> None:
+    found = backend("postgresql:///jobs?host=%2Frun%2Fpg&schema=x&options=-c%20geqo%3Doff")
+
+    assert "host=%2Frun%2Fpg" in found.address.conninfo
+    assert "options=-c%20geqo%3Doff" in found.address.conninfo
+    assert "schema" not in found.address.conninfo
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://app:{SECRET}@db/jobs?nonsense=1",
+        f"postgresql://app:{SECRET}@db/jobs?schema=",
+        f"postgresql://app:{SECRET}@db/jobs?schema=a&schema=b",
+        f"postgresql://app:{SECRET}@db/jobs?schema={'x' * 64}",
+        f"postgresql://app:{SECRET}@db/jobs?schema=a%00b",
+        f"postgresql://app:{SECRET}%zz@db/jobs",
+        f"postgresql://app:pass/{SECRET}@db/jobs?nonsense=1",
+        f"postgresql://db/jobs?password={SECRET}&nonsense=1",
+        f"mysql://app:{SECRET}@db/jobs",
+        f"postgresql+asyncpg://app:{SECRET}@db/jobs",
+    ],
+)
+def test_a_wrong_one_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        backend_for(url)
+
+    assert SECRET not in str(refused.value)
+    assert SECRET not in repr(refused.value.__cause__) + repr(refused.value.__context__)
+
+
+def test_a_password_is_in_nothing_that_is_shown() -> None:
+    found = backend(f"postgresql://app:{SECRET}@db/jobs?password={SECRET}")
+
+    shown = f"{found!r} {found} {found.description} {found.address!r} {found.address}"
+    assert SECRET not in shown
+
+
+def test_without_the_driver_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("leasecron.backends.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'leasecron\[postgres\]'") as refused:
+        backend_for(f"postgresql://app:{SECRET}@db/jobs")
+    assert SECRET not in str(refused.value)

@@ -1,0 +1,79 @@
+"""The commands for stores in servers: made once, looked at without a change, and told in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from support.servers import postgres_url
+from support.stores import PostgresView, RedisView
+
+from leasecron.backends.postgres_schema import script_of
+from leasecron.cli import main
+
+View = PostgresView | RedisView
+
+
+@pytest.fixture(params=[PostgresView, RedisView], ids=["postgres", "redis"])
+def view(request: pytest.FixtureRequest) -> Iterator[View]:
+    view: View = request.param()
+    yield view
+    view.drop()
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def test_a_store_is_made_once(view: View) -> None:
+    first, second = run("init", view.url), run("init", view.url)
+    assert first.exit_code == second.exit_code == 0, first.output + second.output
+    assert first.stdout.startswith("made the store ")
+    assert second.stdout.strip().endswith("was there already, and is ready")
+
+
+def test_the_doctor_makes_nothing_and_says_how_to(view: View) -> None:
+    for _ in range(2):
+        done = run("doctor", view.url)
+        assert done.exit_code == 2
+        assert "leasecron init" in " ".join(done.stdout.split())
+
+
+def test_the_doctor_looks_at_server_and_store(view: View) -> None:
+    run("init", view.url)
+    done = run("doctor", view.url, "--json")
+    assert done.exit_code == 0, done.stdout
+    for name in ("server", "clock", "round trip"):
+        assert f'"{name}"' in done.stdout
+
+
+def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
+    for url in ("postgresql:///x?host=/nowhere", "redis://127.0.0.1:1/0"):
+        for command in ("init", "doctor"):
+            done = run(command, url)
+            assert done.exit_code == 2
+            assert "Traceback" not in done.output
+
+
+def test_what_makes_a_store_is_printed_without_a_server() -> None:
+    done = run("init", "--print-sql", "postgresql:///x?host=/nowhere&schema=jobs")
+    assert done.exit_code == 0
+    assert done.stdout == script_of("jobs")
+
+
+def test_what_is_printed_makes_a_store() -> None:
+    view = PostgresView()
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        connection.execute(run("init", "--print-sql", view.url).stdout.encode())
+    done = run("init", view.url)
+    assert done.stdout.strip().endswith("was there already, and is ready")
+    view.drop()
+
+
+@pytest.mark.parametrize("url", ["sqlite:///x.db", "memory://", "redis://host/0"])
+def test_other_stores_are_not_made_by_sql(url: str) -> None:
+    done = run("init", "--print-sql", url)
+    assert done.exit_code == 2
+    assert "is not made by SQL" in done.stderr
