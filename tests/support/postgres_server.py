@@ -30,7 +30,7 @@ class OwnServer:
         self.url = f"postgresql://postgres@/postgres?host={folder}"
         made = get_server(self.data)
         self._postgres = made.bin_path / "postgres"
-        self._user = made.system_user
+        self.user = made.system_user
         made.stop()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -42,7 +42,7 @@ class OwnServer:
                 [self._postgres, "-D", self.data, "-k", self.folder, "-h", "", *options],
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                user=self._user,
+                user=self.user,
             )
         wait = f"{_READY:.0f}"
         tool = str(self._postgres.with_name("pg_isready"))
