@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import tempfile
@@ -41,9 +40,8 @@ def redis(folder: Path) -> Iterator[str]:
 
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         port = chosen.getsockname()[1]
-    server = ValkeyServer(
-        port=port, dir=os.fspath(folder), appendonly="yes", appendfsync="always", save=""
-    )
+    durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    server = ValkeyServer(port=port, data_dir=folder, config=durable)
     server.start()
     try:
         yield f"redis://127.0.0.1:{port}"
