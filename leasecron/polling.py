@@ -30,7 +30,8 @@ class PollingWaker:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
-        weakref.finalize(self, _close, self._read, self._write)
+        # Not at the end of the process: the threads that use it may end later than that.
+        weakref.finalize(self, _close, self._read, self._write).atexit = False
 
     def put(self, item: Any) -> None:
         """Hand over ``item``; never blocks."""

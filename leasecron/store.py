@@ -255,9 +255,10 @@ class StoreQueue:
 
     def _hear(self) -> None:
         """Tell of runs that others have given back, where the store tells of them."""
-        if self._notifying is not None and self._on_released is not None:
-            for job, slot in self._notifying.released():
-                self._on_released(job, slot)
+        if self._notifying is not None:
+            for job, slot in self._notifying.released():  # read by whoever has the connection
+                if self._on_released is not None:
+                    self._on_released(job, slot)
 
     def _take(self, item: Any) -> None:
         match item:

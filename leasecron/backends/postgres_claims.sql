@@ -141,7 +141,7 @@ BEGIN
     END IF;
     answer.outcome := 'won';
     answer.attempt := attempts + 1;
-    answer.fence := nextval('{schema}.fences');
+    answer.fence := nextval({fences});
     INSERT INTO {schema}.runs VALUES (
         item.job, item.slot, 'claimed', item.token, answer.attempt, losses, answer.fence, NULL,
         item.instance, item.trigger, now, now + item.lease, false
@@ -268,7 +268,7 @@ BEGIN
         WITH free AS MATERIALIZED (
             SELECT *, CASE
                 WHEN mode <> 'takeover' AND now - slot <= max_late
-                THEN nextval('{schema}.fences')
+                THEN nextval({fences})
             END AS fence
             FROM (SELECT * FROM {schema}.free_claims(waiting) ORDER BY place) AS f
         ), won AS (

@@ -57,6 +57,18 @@ def _check_server(wire: Wire, description: str, *, first: bool) -> None:
             f"the store {description} needs PostgreSQL {OLDEST} or newer, and the server "
             f"is of version {wire.version // 10_000}"
         )
+    isolation = wire.ask("SELECT current_setting('transaction_isolation')", [], ASK)
+    if isolation != "read committed":
+        raise BackendError(
+            f"the store {description} needs sessions at read committed, and these are at"
+            f" {isolation}: set default_transaction_isolation for its role"
+        )
+    encoding = wire.ask("SELECT current_setting('server_encoding')", [], ASK)
+    if encoding != "UTF8":
+        raise BackendError(
+            f"the store {description} needs a database whose encoding is UTF8, and this one's is"
+            f" {encoding}"
+        )
     if wire.ask(_READS_ONLY, [], ASK) == "true":
         text = f"the store {description} can only be read: it is a replica, or set so"
         raise BackendError(text) if first else BackendUnavailable(text)

@@ -43,7 +43,7 @@ def translated(description: str) -> Iterator[None]:
     except psycopg.OperationalError as error:
         text = f"the store {description} cannot be reached: {str(error).strip()}"
         raise BackendUnavailable(text) from error
-    except UnicodeEncodeError as error:
+    except UnicodeError as error:
         raise BackendError(f"the store {description} cannot keep this text: {error}") from error
 
 

@@ -6,6 +6,7 @@ to date by the changes that led from it to this one, in one transaction, under a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -47,8 +48,10 @@ _BY_HAND = """BEGIN;
 -- What a role needs that shall use it:
 -- GRANT USAGE ON SCHEMA {schema} TO app;
 -- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app;
--- GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO app;
+-- GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO app;
+-- GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO app;
 """
+_PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|version)\}")
 _PARTS = ("tables", "claims", "holders", "history", "pruning", "absorbing")
 
 CHANGES: Sequence[str] = ()
@@ -137,9 +140,15 @@ def _script(version: int, schema: str, *, new: bool) -> str:
     else:
         # Only where there is none: the right to make one is asked for even then.
         steps = [*([_MAKE] if new else []), _newest_schema(), _FIRST_NOTE]
-    script = "".join(steps).replace("{version}", str(newest_version()))
-    script = script.replace("{settings}", _SETTINGS).replace("{channel}", _literal(schema))
-    return in_schema(script, schema)
+    texts = {
+        "schema": quoted(schema),
+        "settings": _SETTINGS,
+        "channel": _literal(schema),
+        "fences": _literal(f"{quoted(schema)}.fences"),
+        "version": str(newest_version()),
+    }
+    # At once: what is put in for one may look like another.
+    return _PLACEHOLDER.sub(lambda found: texts[found[1]], "".join(steps))
 
 
 @cache

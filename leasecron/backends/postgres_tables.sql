@@ -66,4 +66,4 @@ $body$;
 
 -- Fences begin at the time of creation so that they rise across stores as well.
 CREATE SEQUENCE {schema}.fences;
-SELECT setval('{schema}.fences', {schema}.now_ms(), false);
+SELECT setval({fences}, {schema}.now_ms(), false);

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import conninfo
@@ -14,6 +15,8 @@ from leasecron.errors import ConfigurationError
 
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 DEFAULT_SCHEMA = "leasecron"
+_NO_NAME = re.compile("[\0\ud800-\udfff]|[$]body[$]")  # the last ends the text of a function
+_HOST = re.compile(r"(\[[^]@]*\]|[^:@\[\]]*)(:[0-9]*)?")
 _LONGEST_NAME = 63  # bytes of an identifier, after which PostgreSQL cuts it off
 
 
@@ -29,11 +32,14 @@ class Address:
     @classmethod
     def of(cls, url: str) -> Address:
         """Take a URL apart; raise ConfigurationError where it is none of a PostgreSQL database."""
-        parts = urlsplit(url)
+        parts = _parts(url)
+        if parts is None:
+            raise _wrong(url)
         options = parse_qsl(parts.query, keep_blank_values=True)
         schemas = [value for name, value in options if name == "schema"]
         schema = schemas[0] if schemas else DEFAULT_SCHEMA
-        if len(schemas) > 1 or not 0 < len(schema.encode()) <= _LONGEST_NAME or "\0" in schema:
+        length = len(schema.encode(errors="replace"))
+        if len(schemas) > 1 or not 0 < length <= _LONGEST_NAME or _NO_NAME.search(schema):
             raise ConfigurationError(
                 f"store {shown_url(url)}: schema must be one name of 1 to {_LONGEST_NAME} bytes"
             )
@@ -47,12 +53,27 @@ class Address:
             plain = f"postgresql://{parts.path}" + (f"?{others}" if others else "")
         known = _taken_apart(plain)
         if known is None:
-            raise ConfigurationError(
-                f"store {shown_url(url)} is not a URL of a PostgreSQL database: right is"
-                " postgresql://user:password@host:port/database, with options as libpq has them"
-                " and ?schema="
-            )
+            raise _wrong(url)
         return cls(plain, schema, _described(known, schema), listen != ["off"])
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Take a URL apart where it can be meant in one way only: what is none may hold a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    is_clear = "#" not in url and "@" not in parts.path and url.isprintable()
+    return parts if is_clear and all(map(_HOST.fullmatch, hosts)) else None
+
+
+def _wrong(url: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"store {shown_url(url)} is not a URL of a PostgreSQL database: right is"
+        " postgresql://user:password@host:port/database, with what is special in a password as"
+        " %40 and the like, with options as libpq has them and ?schema="
+    )
 
 
 def _taken_apart(plain: str) -> Mapping[str, object] | None:

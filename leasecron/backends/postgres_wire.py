@@ -18,8 +18,9 @@ from psycopg.conninfo import conninfo_to_dict
 CONNECT = 2
 """Whole seconds until an attempt to connect is given up, for each host that is named."""
 
-# For the server's sake: who has given up a connection no longer waits for what it asked.
-_LIMIT = "-c statement_timeout=5000"
+# For the server's sake: who has given up a connection no longer waits for what it asked. And for
+# ours: where snapshots are older than the locks, what was decided by them could be wrong.
+_OPTIONS = "-c statement_timeout=5000 -c default_transaction_isolation=read\\ committed"
 _NOT_LET_THROUGH = "unsupported startup parameter"
 
 _FINE = frozenset({pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK})
@@ -47,7 +48,9 @@ class Wire:
         """
         options = conninfo_to_dict(conninfo).get("options")
         try:
-            self._connection = _connected(conninfo, f"{options} {_LIMIT}" if options else _LIMIT)
+            self._connection = _connected(
+                conninfo, f"{options} {_OPTIONS}" if options else _OPTIONS
+            )
         except psycopg.OperationalError as error:
             if _NOT_LET_THROUGH not in str(error):
                 raise
@@ -155,6 +158,10 @@ def _connected(conninfo: str, options: str | int | None) -> psycopg.Connection:
         autocommit=True,
         connect_timeout=CONNECT,
         application_name="leasecron",
+        client_encoding="UTF8",
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=3,
         options=options,
     )
 

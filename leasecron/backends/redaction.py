@@ -6,11 +6,16 @@ import re
 
 from leasecron.errors import shown
 
-# All that may be one: a name and a password before the host, of which any may hold an @ or a slash
-# that somebody forgot to encode, and those of the options that libpq and redis-py know.
-_SECRETS = re.compile(r"(?<=://).*@|(?<=[?&]password=)[^&]*|(?<=[?&]sslpassword=)[^&]*")
+# All that may be one: whatever stands between a colon and an @, since nobody knows which characters
+# somebody forgot to encode, and the options that libpq and redis-py know.
+_SECRETS = re.compile(r"(?s)(?<=:).*@|(?<=password=)[^&\s]*|(?<=scram_client_key=)[^&\s]*")
 
 
 def shown_url(url: str) -> str:
     """Return a URL for a message, with stars in place of whoever it is for and the password."""
-    return shown(_SECRETS.sub(lambda found: "***@" if found[0].endswith("@") else "***", url))
+    return shown(_SECRETS.sub(_stars, url))
+
+
+def _stars(found: re.Match[str]) -> str:
+    slashes = "//" if found[0].startswith("//") else ""
+    return f"{slashes}***{'@' if found[0].endswith('@') else ''}"

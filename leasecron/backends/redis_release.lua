@@ -31,6 +31,6 @@ for i, job in ipairs(jobs) do
 end
 save()
 for _, notice in ipairs(given_back) do
-    call('PUBLISH', META, notice)
+    redis.pcall('PUBLISH', META, notice) -- whoever may not do that, gives back all the same
 end
 return table.concat(answers)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 import redis
 from redis import connection as redis_connection
@@ -44,16 +44,10 @@ class Address:
     @classmethod
     def of(cls, url: str) -> Address:
         """Take a URL apart; raise ConfigurationError where it is none of a Redis database."""
-        try:
-            parts = urlsplit(url)
-            asked = parse_qsl(parts.query, keep_blank_values=True)
-            rest = [item for item in asked if item[0] not in {"prefix", "listen"}]
-            others = urlencode(rest, quote_via=quote)
-            options = _parse_url(f"{parts.scheme}://{parts.netloc}{parts.path}?{others}")
-        except ValueError:  # its text may hold a part of the password
-            raise _wrong(url) from None
-        if parts.fragment or not _DATABASE.fullmatch(parts.path):
+        taken = _taken_apart(url)
+        if taken is None:
             raise _wrong(url)
+        parts, asked, options = taken
         prefixes = [value for name, value in asked if name == "prefix"] or [DEFAULT_PREFIX]
         prefix = prefixes[0]
         if len(prefixes) > 1 or not 0 < len(prefix) <= LONGEST_PREFIX or _FORBIDDEN.search(prefix):
@@ -73,17 +67,40 @@ class Address:
         options.setdefault("socket_connect_timeout", options["socket_timeout"])
         name = _described(parts.scheme, options, prefix)
         address = cls(kind, options, prefix, name, listen != ["off"])
-        try:
-            address.connection()
-        except (ValueError, TypeError, AttributeError, redis.RedisError):
-            raise _wrong(url) from None
+        if not address.is_possible():
+            raise _wrong(url)
         return address
+
+    def is_possible(self) -> bool:
+        """Say whether redis-py takes the options; its text may hold a part of the password."""
+        try:
+            self.connection()
+        except (ValueError, TypeError, AttributeError, redis.RedisError):
+            return False
+        return True
 
     def connection(self, node: Node | None = None) -> Any:
         """Return a connection that is still to be made, to another node of a cluster if need be."""
         if node is None:
             return self.kind(**self.options)
         return self.kind(**{**self.options, "host": node[0], "port": node[1]})
+
+
+def _taken_apart(
+    url: str,
+) -> tuple[SplitResult, list[tuple[str, str]], dict[str, Any]] | None:
+    """Return the parts of a URL, its options, and what redis-py makes of those that are its own."""
+    try:
+        parts = urlsplit(url)
+        asked = parse_qsl(parts.query, keep_blank_values=True)
+        rest = [item for item in asked if item[0] not in {"prefix", "listen"}]
+        others = urlencode(rest, quote_via=quote)
+        options = _parse_url(f"{parts.scheme}://{parts.netloc}{parts.path}?{others}")
+    except ValueError:  # whose text may hold a part of the password
+        return None
+    if parts.fragment or not url.isprintable() or not _DATABASE.fullmatch(parts.path):
+        return None
+    return parts, asked, options
 
 
 def _described(scheme: str, options: Mapping[str, Any], prefix: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, Literal
@@ -96,8 +97,12 @@ class ServerBackend(ABC, Generic[W]):
 
     def released(self) -> list[tuple[str, datetime]]:
         """Return jobs and slots of runs that others gave back, without waiting for any."""
-        found = (notice.partition(" ") for notice in self._notices())
-        return [(job, from_ms(int(slot))) for slot, _, job in found]
+        found = []
+        for notice in self._notices():
+            slot, _, job = notice.partition(" ")
+            with suppress(ValueError, OverflowError):  # anybody may say anything on a channel
+                found.append((job, from_ms(int(slot))))
+        return found
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         """Go on with the pass over all that is old; True until it has come to its end.

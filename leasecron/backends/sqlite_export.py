@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from leasecron.backends.rows import Moment, RunRow, alive
+from leasecron.backends.rows import Moment, RunRow, alive, end_lease
 from leasecron.backends.sqlite_connection import StoreConnection
 from leasecron.backends.sqlite_history import newest_results
 from leasecron.backends.sqlite_schema import OPEN
@@ -58,13 +58,27 @@ def pages(store: StoreConnection) -> Iterator[Page]:
         yield Page(jobs=jobs)
         name = jobs[-1].name
     after: tuple[int, str] = (-(2**63), "")
-    while runs := [RunRow(*values) for values in _read(store, _RUNS, *after)]:
+    while runs := _runs(store, after):
         yield Page(runs=runs)
         after = (runs[-1].slot, runs[-1].job)
     before: RunResult | None = None
     while results := _results(store, before):
         yield Page(results=results)
         before = results[-1]
+
+
+def _runs(store: StoreConnection, after: tuple[int, str]) -> list[RunRow]:
+    """Return rows with all leases that are over ended: another store judges by another clock."""
+
+    def work(connection: sqlite3.Connection, moment: Moment) -> list[RunRow]:
+        rows = [RunRow(*values) for values in connection.execute(_RUNS, after).fetchall()]
+        for row in rows:
+            if not alive(row, moment):
+                end_lease(row, moment)
+        return rows
+
+    with store.call() as call:
+        return call.read(work)
 
 
 def _read(store: StoreConnection, statement: str, *values: object) -> list[tuple[Any, ...]]:

@@ -75,7 +75,8 @@ def backend_for(store: object) -> Backend:
 
 def _from_path(path: str | bytes, store: object) -> Backend:
     if not isinstance(path, str) or not path.lower().endswith(_ENDINGS):
-        raise ConfigurationError(f"store {shown(store)} is not the path of a store; {RIGHT_FORMS}")
+        named = shown_url(store) if isinstance(store, str) else shown(store)
+        raise ConfigurationError(f"store {named} is not the path of a store; {RIGHT_FORMS}")
     return SqliteBackend(path)
 
 

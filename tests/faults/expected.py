@@ -55,7 +55,8 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "a store in a server, which tells of runs that were given back": {
         "StoreQueue._hear": (
-            "for job, slot in self._notifying.released():",
+            "for job, slot in self._notifying.released():  # read by whoever has the connection",
+            "if self._on_released is not None:",
             "self._on_released(job, slot)",
         ),
     },

@@ -105,6 +105,26 @@ def test_what_was_not_given_back_is_not_told(backends: list[Backend]) -> None:
     assert heard(backup, LONG) == [("job-2", claims[2].slot)]
 
 
+def test_what_is_no_notice_of_ours_is_passed_over(backends: list[Backend]) -> None:
+    holder, backup = backends
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    holder.claim([claim])
+    for text in ("", "hello", "99999999999999999999 job", "1 "):
+        if isinstance(backup, PostgresBackend):
+            with psycopg.connect(postgres_url(), autocommit=True) as other:
+                other.execute("SELECT pg_notify(%s, %s)", [backup.address.schema, text])
+        else:
+            client: Any = redis.from_url(redis_url())
+            client.publish(f"{{{backup.address.prefix}}}:meta", f"other {text}")
+            client.close()
+    holder.release([Ending("job", claim.slot, "a", "interrupted")])
+
+    found = heard(backup, LONG)
+    while ("job", claim.slot) not in found:
+        found += heard(backup, LONG)
+    assert [job for job, _slot in found if job] == ["job"]
+
+
 def test_who_does_not_want_to_listen_has_one_connection(view: View) -> None:
     backend = backend_of(f"{view.url}&listen=off")
     backend.open()

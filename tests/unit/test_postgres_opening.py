@@ -73,7 +73,8 @@ def test_a_schema_is_made_and_found_again(server: OwnServer, schema: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["Mixed Case", 'quo"ted', "select", "ü", "a.b", "a;b--c", "{schema}"]
+    "name",
+    ["Mixed Case", 'quo"ted', "select", "ü", "a.b", "a;b--c", "{schema}", "it's", "a\\b"],
 )
 def test_a_schema_may_be_called_anything(server: OwnServer, name: str) -> None:
     works(url_of(server, quote(name)))
@@ -171,6 +172,30 @@ def test_an_older_schema_is_brought_up_to_date(
         found = made.execute(f"SELECT value FROM {schema}.meta".encode()).fetchall()
         made.execute(f"SELECT * FROM {schema}.later".encode())
     assert found == [(2,)]
+
+
+def test_sessions_see_what_was_committed_whatever_is_set_for_their_role(
+    server: OwnServer, schema: str
+) -> None:
+    works(url_of(server, schema))
+    server.execute("ALTER ROLE postgres SET default_transaction_isolation = 'repeatable read'")
+    works(url_of(server, schema))
+    server.execute("ALTER ROLE postgres RESET default_transaction_isolation")
+    works(url_of(server, schema) + "&options=-c%20default_transaction_isolation%3Dserializable")
+
+
+def test_sessions_that_see_an_older_state_are_refused(
+    server: OwnServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasecron.backends.postgres_wire._OPTIONS", "")
+    url = url_of(server, schema) + "&options=-c%20default_transaction_isolation%3Dserializable"
+    assert "needs sessions at read committed, and these are at serializable" in refused(url)
+
+
+def test_a_database_that_cannot_keep_all_texts_is_refused(server: OwnServer, schema: str) -> None:
+    server.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    said = refused(url_of(server, schema, database="latin"))
+    assert "encoding is UTF8, and this one's is LATIN1" in said
 
 
 def test_a_server_that_is_too_old_is_named(

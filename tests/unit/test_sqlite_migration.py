@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import sqlite3
 import threading
@@ -20,6 +21,7 @@ from leasecron import Scheduler, store
 from leasecron.backends import sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
+from leasecron.clock import SystemClock, SystemWaker, Waker
 from leasecron.errors import BackendError, BackendMismatch
 from leasecron.logger import logger
 from leasecron.model import Retention
@@ -274,24 +276,39 @@ def test_an_instance_that_was_running_before_goes_on_and_its_claims_are_noted(pa
         assert before.execute(_NEWEST).fetchall() == []
 
 
-def migrate_late_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ``change`` made once a start has waited for too long, and has said so."""
-    told = threading.Event()
+def migrate_late_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> SystemClock:
+    """Have ``change`` made once a start has waited for too long, and has said so.
+
+    Returns the clock of that start: by it the wait is over as soon as the change has begun.
+    """
+    begun, told = threading.Event(), threading.Event()
 
     def waits(connection: sqlite3.Connection, now: int) -> None:
+        begun.set()
         assert told.wait(30)
         change(connection, now)
 
+    class Impatient(SystemWaker):
+        def get(self, timeout: float | None = None) -> Any:
+            if timeout == store.OPEN_WAIT:
+                assert begun.wait(30)
+                raise queue.Empty
+            return super().get(timeout)
+
+    class Clock(SystemClock):
+        def waker(self) -> Waker:
+            return Impatient()
+
     monkeypatch.setattr(sqlite_schema, "CHANGES", (CHANGES[0], waits))
-    monkeypatch.setattr(store, "OPEN_WAIT", 0.01)
     monkeypatch.setattr(logger, "warning", lambda *_: told.set())
+    return Clock()
 
 
 def test_a_start_waits_for_a_migration_however_long_it_takes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    migrate_late_by(CHANGES[1], monkeypatch)
-    with Scheduler(path):
+    clock = migrate_late_by(CHANGES[1], monkeypatch)
+    with Scheduler(path, clock=clock):
         assert version(path) == 2
 
 
@@ -301,7 +318,7 @@ def test_a_migration_that_fails_is_the_error_of_the_start_that_waited_for_it(
     def fails(_connection: sqlite3.Connection, _now: int) -> None:
         raise sqlite3.DatabaseError("no such page")
 
-    migrate_late_by(fails, monkeypatch)
+    clock = migrate_late_by(fails, monkeypatch)
     with pytest.raises(BackendError, match="no such page"):
-        Scheduler(path).start()
+        Scheduler(path, clock=clock).start()
     assert version(path) == 1
