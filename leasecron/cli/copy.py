@@ -18,8 +18,9 @@ from leasecron.errors import BackendError, printable
 def copy(source: str, target: str) -> None:
     """Copy the jobs, runs and history of the store SOURCE to the store TARGET.
 
-    SOURCE is a SQLite store, TARGET one in a server. Stop all instances first: while one is alive
-    on the source (a lease is live, or a job was seen within two minutes) nothing is copied. What
+    SOURCE is a SQLite store, TARGET one in a server. Stop all instances first: nothing is copied
+    while a lease is alive on the source, or a job was declared or claimed there within two minutes,
+    but an instance that only waits is not seen. What
     the target has already stays as it is, so an interrupted copy is simply made again. The fences
     of the target go on above those of the source. The exit code is 0, or 2 where it was refused or
     did not come to its end.
