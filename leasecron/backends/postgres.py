@@ -71,8 +71,9 @@ class PostgresBackend(ServerBackend[Wire]):
         )
         self._schema = quoted(address.schema)
 
+    @property
     def is_missing(self) -> bool:
-        """Say whether there is no such schema of ours; raise BackendError where nobody can say."""
+        """Whether there is no such schema of ours; raises BackendError where nobody can say."""
         with translated(self.description):
             wire = connect(self.address.conninfo, self.description, first=True)
             try:

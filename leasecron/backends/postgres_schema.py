@@ -7,6 +7,7 @@ to date by the changes that led from it to this one, in one transaction, under a
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -106,7 +107,8 @@ def make_ready(wire: Wire, schema: str, description: str) -> None:
         if error.code == _DENIED:
             raise BackendError(
                 f"the store {description} is not prepared, and its user may not do that: {error}. "
-                "Whoever may executes what `leasecron init --print-sql` prints"
+                f"A role that may has to run once: leasecron init --print-sql "
+                f"{shlex.quote(description)} | psql, and the GRANTs at its end"
             ) from error
         if error.code in _THERE_ALREADY:
             raise BackendMismatch(

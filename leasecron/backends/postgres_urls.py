@@ -64,7 +64,9 @@ def _parts(url: str) -> SplitResult | None:
     except ValueError:
         return None
     hosts = parts.netloc.rpartition("@")[2].split(",")
-    is_clear = "#" not in url and "@" not in parts.path and url.isprintable()
+    is_clear = "#" not in url and "@" not in parts.path and parts.netloc.count("@") < 2
+    if not url.isprintable():
+        return None
     return parts if is_clear and all(map(_HOST.fullmatch, hosts)) else None
 
 

@@ -110,8 +110,9 @@ class RedisBackend(ServerBackend[Wire]):
             return []
         return self._end("release", endings, [each.counted for each in endings], self._sender)
 
+    @property
     def is_missing(self) -> bool:
-        """Say whether there is no store of this prefix; raise BackendError if nobody can say."""
+        """Whether there is no store of this prefix; raise BackendError if nobody can say."""
         return stored_version(self.address) is None
 
     def examine(self) -> list[Check]:

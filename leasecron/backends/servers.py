@@ -17,9 +17,6 @@ class ServerStore(Protocol):
     def description(self) -> str:
         """Name the store, without any password."""
 
-    def is_missing(self) -> bool:
-        """Say whether the server has no such store yet; raise BackendError where nobody can say."""
-
     def examine(self) -> Sequence[Check]:
         """Look at the server and the store, and change nothing; what is wrong is an answer."""
 

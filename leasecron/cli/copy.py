@@ -30,7 +30,7 @@ def copy(source: str, target: str) -> None:
         raise StoreRefused(f"{given.description} cannot be copied from: a SQLite store can")
     if not isinstance(taking, Target):
         raise StoreRefused(f"{taking.description} cannot be copied to: a store in a server can")
-    if getattr(given, "is_missing", False) is True:
+    if getattr(given, "is_missing", False):
         raise StoreRefused(f"{given.description} is not there: nothing was copied")
     try:
         with ExitStack() as stack:

@@ -82,7 +82,7 @@ def _to_make(backend: Backend) -> tuple[Backend, bool]:
         case LockDirBackend(path=path):
             return LockDirBackend(path, create=True), os.path.exists(os.path.join(path, MARKER))
         case ServerStore():
-            return backend, not backend.is_missing()
+            return backend, not getattr(backend, "is_missing", False)
     raise StoreRefused(
         f"{backend.description} cannot be made: it begins and ends with the process that uses it"
     )

@@ -65,6 +65,7 @@ def test_the_options_of_libpq_reach_it() -> None:
         f"postgresql://app:{SECRET}%zz@db/jobs",
         f"postgresql://app:pass/{SECRET}@db/jobs?nonsense=1",
         f"postgresql://db/jobs?password={SECRET}&nonsense=1",
+        f"postgresql://app:se@{SECRET}@db/jobs",
         f"postgresql://app:se/{SECRET}@db/jobs",
         f"postgresql://app:12/{SECRET}@db/jobs",
         f"postgresql://app:se#{SECRET}@db/jobs",

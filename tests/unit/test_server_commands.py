@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import psycopg
@@ -10,8 +11,10 @@ from click.testing import CliRunner, Result
 from support.servers import postgres_url
 from support.stores import PostgresView, RedisView
 
+from leasecron import Scheduler
 from leasecron.backends.postgres_schema import script_of
 from leasecron.cli import main
+from leasecron.errors import BackendUnavailable
 
 View = PostgresView | RedisView
 
@@ -47,6 +50,26 @@ def test_the_doctor_looks_at_server_and_store(view: View) -> None:
     assert done.exit_code == 0, done.stdout
     for name in ("server", "clock", "round trip"):
         assert f'"{name}"' in done.stdout
+
+
+def test_history_is_to_be_had_from_any_process(view: View) -> None:
+    assert Scheduler(view.url).history() == []
+    assert run("doctor", view.url).exit_code == 2  # and nothing was made by that
+    ended = threading.Event()
+    scheduler = Scheduler(view.url)
+    scheduler.on("success", lambda _event: ended.set())
+    scheduler.every("job", "1s", lambda: None, jitter=0)
+    with scheduler:
+        assert ended.wait(30)
+    known = scheduler.history("job")
+    assert [result.status for result in known][-1:] == ["success"]
+    assert Scheduler(view.url).history("job") == known
+
+
+@pytest.mark.parametrize("url", ["postgresql:///x?host=/nowhere", "redis://127.0.0.1:1/0"])
+def test_history_of_a_server_that_is_not_there_is_an_error(url: str) -> None:
+    with pytest.raises(BackendUnavailable):
+        Scheduler(url).history()
 
 
 def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
