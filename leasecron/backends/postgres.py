@@ -31,6 +31,7 @@ from leasecron.backends.server_backend import (
     columns_of_claims,
     columns_of_leases,
     keys_of,
+    result_of,
 )
 from leasecron.backends.transfer import Page
 from leasecron.model import (
@@ -217,20 +218,8 @@ def _answer(values: Sequence[Any]) -> ClaimAnswer:
 
 
 def _result(values: Iterable[Any]) -> RunResult:
-    fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error = values
-    return RunResult(
-        job,
-        from_ms(slot),
-        attempt,
-        fence,
-        instance,
-        trigger,
-        status,
-        from_ms(started_at),
-        from_ms(ended_at),
-        max(0, ended_at - started_at) / 1000,
-        _with_nul(error),
-    )
+    *known, error = values
+    return result_of([*known, _with_nul(error)])
 
 
 def _without_nul(text: str | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import statistics
 import time
 
 from leasecron.backends.checks import Check
@@ -19,6 +18,7 @@ from leasecron.backends.postgres_schema import (
 )
 from leasecron.backends.postgres_urls import Address
 from leasecron.backends.postgres_wire import Wire
+from leasecron.backends.server_checks import check_clock, check_round_trip
 from leasecron.errors import BackendError, BackendMismatch
 
 _FACTS = """
@@ -37,13 +37,6 @@ _COUNTS = """
             (lease_ended OR lease_until <= {schema}.now_ms()))
     )::text
 """
-_FAR = 1.0
-"""Seconds between the clocks from which on a user should know."""
-
-
-_ROUND_TRIPS = 20
-_SLOW = 0.05
-"""Seconds of a round trip from which on runs start noticeably late."""
 
 
 def checks_of(wire: Wire, description: str) -> list[Check]:
@@ -54,7 +47,7 @@ def checks_of(wire: Wire, description: str) -> list[Check]:
     return [
         Check("server", "good", f"PostgreSQL {version}", "its functions are enough"),
         _check_durability(description, fsync, commit, pages),
-        _check_clock(offset),
+        check_clock(offset),
         _check_session(pooled=wire.is_pooled(ASK)),
     ]
 
@@ -68,27 +61,13 @@ def examine(address: Address) -> list[Check]:
             try:
                 return [
                     *checks_of(wire, description),
-                    _check_round_trip(wire),
+                    check_round_trip(lambda: wire.ask("SELECT 1", [], ASK)),
                     *_check_schema(wire, address),
                 ]
             finally:
                 wire.close()
     except BackendError as error:
         return [Check("server", "bad", "cannot be used", str(error))]
-
-
-def _check_round_trip(wire: Wire) -> Check:
-    took = []
-    for _ in range(_ROUND_TRIPS):
-        began = time.perf_counter()
-        wire.ask("SELECT 1", [], ASK)
-        took.append(time.perf_counter() - began)
-    median, worst = statistics.median(took), max(took)
-    found = f"median {median * 1000:.1f} ms, worst {worst * 1000:.1f} ms of {len(took)}"
-    if median < _SLOW:
-        return Check("round trip", "good", found, "a batch of any size takes one")
-    reason = "each run waits for three of them, and starts and ends later by that"
-    return Check("round trip", "warning", found, reason)
 
 
 def _check_schema(wire: Wire, address: Address) -> list[Check]:
@@ -126,17 +105,6 @@ def _check_durability(store: str, fsync: str, commit: str, pages: str) -> Check:
         )
         return Check("durability", "warning", found, reason)
     return Check("durability", "good", found, "what was committed survives a loss of power")
-
-
-def _check_clock(offset: float) -> Check:
-    found = f"the server's is {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
-    if abs(offset) < _FAR:
-        return Check("clock", "good", "as the server's", "leases and slots are judged alike")
-    reason = (
-        "handlers start by this host's clock, and whether that is too late is judged by the"
-        f" server's, which differs by {abs(offset):.1f} s: keep both right (NTP)"
-    )
-    return Check("clock", "warning", found, reason)
 
 
 def _check_session(*, pooled: bool) -> Check:

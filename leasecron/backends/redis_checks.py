@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import statistics
 import time
 from collections.abc import Mapping
 
@@ -14,18 +13,13 @@ from leasecron.backends.redis_errors import translated
 from leasecron.backends.redis_scripts import VERSION, keys_of
 from leasecron.backends.redis_urls import Address, Node
 from leasecron.backends.redis_wire import Wire
+from leasecron.backends.server_checks import check_clock, check_round_trip
 from leasecron.errors import BackendError, BackendUnavailable
-
-_FAR = 1.0
-"""Seconds between the clocks from which on a user should know."""
 
 _RUN_AGAIN = "a run that had ended or was at work may then be run again"
 
 
 _REDIRECTIONS = 3
-_ROUND_TRIPS = 20
-_SLOW = 0.05
-"""Seconds of a round trip from which on runs start noticeably late."""
 
 
 def checks_of(wire: Wire, store: str) -> list[Check]:
@@ -43,7 +37,7 @@ def checks_of(wire: Wire, store: str) -> list[Check]:
         _check_persistence(store, info, fsync),
         _check_replicas(store, info, needed),
         _check_memory(store, info),
-        _check_clock(offset),
+        check_clock(offset),
     ]
 
 
@@ -63,7 +57,7 @@ def examine(address: Address) -> list[Check]:
             try:
                 return [
                     *checks_of(wire, address.description),
-                    _check_round_trip(wire),
+                    check_round_trip(lambda: wire.command("PING")),
                     *_check_contents(wire, address, version),
                 ]
             finally:
@@ -88,20 +82,6 @@ def _looking(address: Address) -> tuple[Wire, str | None]:
         else:
             return wire, None if found is None else found.decode(errors="replace")
     raise BackendUnavailable(f"the nodes of the store {address.description} do not agree on it")
-
-
-def _check_round_trip(wire: Wire) -> Check:
-    took = []
-    for _ in range(_ROUND_TRIPS):
-        began = time.perf_counter()
-        wire.command("PING")
-        took.append(time.perf_counter() - began)
-    median, worst = statistics.median(took), max(took)
-    found = f"median {median * 1000:.1f} ms, worst {worst * 1000:.1f} ms of {len(took)}"
-    if median < _SLOW:
-        return Check("round trip", "good", found, "a batch of any size takes one")
-    reason = "each run waits for three of them, and starts and ends later by that"
-    return Check("round trip", "warning", found, reason)
 
 
 def _check_contents(wire: Wire, address: Address, version: str | None) -> list[Check]:
@@ -212,14 +192,3 @@ def _check_memory(store: str, info: Mapping[str, str]) -> Check:
         " of the store it forgets runs: set it to noeviction"
     )
     return Check("memory", "bad" if has_limit else "warning", found, reason)
-
-
-def _check_clock(offset: float) -> Check:
-    found = f"the server's is {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
-    if abs(offset) < _FAR:
-        return Check("clock", "good", "as the server's", "leases and slots are judged alike")
-    reason = (
-        "handlers start by this host's clock, and whether that is too late is judged by the"
-        f" server's, which differs by {abs(offset):.1f} s: keep both right (NTP)"
-    )
-    return Check("clock", "warning", found, reason)

@@ -48,6 +48,7 @@ from leasecron.backends.server_backend import (
     columns_of_claims,
     columns_of_leases,
     keys_of,
+    result_of,
 )
 from leasecron.backends.transfer import Page
 from leasecron.model import (
@@ -242,17 +243,5 @@ def _record(result: RunResult) -> str:
 
 
 def _result(values: Sequence[Any]) -> RunResult:
-    ended_at, fence, job, slot, attempt, instance, trigger, status, started_at, error = values
-    return RunResult(
-        job,
-        from_ms(slot),
-        attempt,
-        fence,
-        instance,
-        trigger,
-        status,
-        from_ms(started_at),
-        from_ms(ended_at),
-        max(0, ended_at - started_at) / 1000,
-        error,
-    )
+    ended_at, *known, error = values
+    return result_of([*known, ended_at, error])

@@ -159,6 +159,24 @@ def columns_of_leases(leases: Sequence[LeaseRef]) -> Columns:
     return (*keys_of(leases), tokens, [milliseconds(each.lease) for each in leases])
 
 
+def result_of(values: Iterable[Any]) -> RunResult:
+    """Return a record as it was kept: by its columns, with instants in milliseconds."""
+    fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error = values
+    return RunResult(
+        job,
+        from_ms(slot),
+        attempt,
+        fence,
+        instance,
+        trigger,
+        status,
+        from_ms(started_at),
+        from_ms(ended_at),
+        max(0, ended_at - started_at) / 1000,
+        error,
+    )
+
+
 @lru_cache(maxsize=64)  # as many lengths as jobs have options
 def _bounded(seconds: float) -> float:
     return max(-_LONGEST, min(_LONGEST, seconds * 1000))

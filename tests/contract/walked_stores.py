@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import psycopg
 from support.servers import postgres_url, redis_url
+from support.stores import REDIS_ROWS
 
 from contract.held_postgres import HeldPostgres
 from contract.held_redis import HeldRedis
@@ -17,19 +18,6 @@ from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.backends.sqlite import SqliteBackend
 
 COLUMNS = ", ".join(column.name for column in fields(RunRow))
-_REDIS_ROWS = """
-    local rows = {}
-    local found = redis.call('HGETALL', KEYS[1])
-    for i = 1, #found, 2 do
-        local state, token, attempt, lost, fence, released, instance, trigger, claimed_at,
-            lease_until, ended = cmsgpack.unpack(found[i + 1])
-        rows[#rows + 1] = cjson.encode({
-            found[i], state, token, attempt, lost, fence, released or cjson.null, instance, trigger,
-            claimed_at, lease_until, ended
-        })
-    end
-    return rows
-"""
 
 
 class WalkedStore(Protocol):
@@ -104,7 +92,7 @@ class WalkedRedis:
 
     def rows(self) -> list[RunRow]:
         client: Any = self.backend._client
-        found = client.eval(_REDIS_ROWS, 1, self.backend._server.keys[2])
+        found = client.eval(REDIS_ROWS, 1, self.backend._server.keys[2])
         return [self._row(*json.loads(text)) for text in found]
 
     def _row(self, place: str, state: str, token: str | bool, *values: Any) -> RunRow:

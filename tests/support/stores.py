@@ -16,7 +16,7 @@ from support.servers import postgres_url, redis_url
 Row = dict[str, Any]
 
 # Of Redis the rows are packed, each by the name of its place.
-_REDIS_ROWS = """
+REDIS_ROWS = """
     local rows = {}
     local found = redis.call('HGETALL', KEYS[1])
     for i = 1, #found, 2 do
@@ -101,7 +101,7 @@ class RedisView:
         self._client: Any = redis.from_url(redis_url())
 
     def runs(self, job: str) -> list[Row]:
-        found = self._client.eval(_REDIS_ROWS, 1, f"{{{self.prefix}}}:runs")
+        found = self._client.eval(REDIS_ROWS, 1, f"{{{self.prefix}}}:runs")
         rows = [self._run(*json.loads(text)) for text in found]
         return sorted((row for row in rows if row["job"] == job), key=lambda row: row["slot"])
 
