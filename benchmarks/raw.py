@@ -15,7 +15,7 @@ from pathlib import Path
 
 from leasecron.backends.sqlite_batches import in_batches
 from leasecron.backends.sqlite_claims import _STANDINGS
-from leasecron.backends.sqlite_runs import _MARKS, _OPEN_ROWS, _PUT, _SET_NEXT_FENCE
+from leasecron.backends.sqlite_runs import _FIRST_ATTEMPTS, _MARKS, _OPEN_ROWS, _SET_NEXT_FENCE
 from leasecron.clock import SystemClock
 from leasecron.model import Claim, to_ms
 
@@ -76,13 +76,13 @@ class RawStore:
 
     def _prepare(self, claims: Sequence[Claim]) -> Batch:
         wall, mono = int(time.time() * 1000), int(time.monotonic() * 1000)
+        alike = (wall, wall, _BOOT, mono)
         first, self._fence = self._fence, self._fence + len(claims)
         rows: list[tuple[object, ...]] = []
         for fence, claim in enumerate(claims, start=first):
             lease = round(claim.lease * 1000)
-            whose = (claim.instance, claim.trigger, wall, wall + lease, _BOOT, mono + lease)
-            key = (claim.job, to_ms(claim.slot))
-            rows.append((*key, "claimed", claim.token, 1, 0, fence, None, *whose))
+            whose = (claim.instance, claim.trigger, lease)
+            rows.append((claim.job, to_ms(claim.slot), claim.token, fence, *whose))
         asked = [
             (n, claim.job, row[1], claim.token)
             for n, (claim, row) in enumerate(zip(claims, rows, strict=True))
@@ -95,5 +95,5 @@ class RawStore:
                 *in_batches(_OPEN_ROWS, jobs),
                 *in_batches(_MARKS, keys),
             ],
-            [*in_batches(_PUT, rows), (_SET_NEXT_FENCE, (self._fence,))],
+            [*in_batches(_FIRST_ATTEMPTS, rows, alike), (_SET_NEXT_FENCE, (self._fence,))],
         )

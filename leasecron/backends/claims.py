@@ -8,7 +8,7 @@ holds its write lock, and decides claim by claim. What has to be kept comes back
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from leasecron.backends.rows import (
     ENDED,
@@ -129,8 +129,23 @@ def _win(
         closed = _count_lost(row, table, moment)
         attempt, lost, released_fence = row.attempt + 1, row.lost, row.released_fence
     fence = table.next_fence()
-    won = RunRow(*first_attempt(claim, slot, fence, moment))
-    won.attempt, won.lost, won.released_fence = attempt, lost, released_fence
+    lease = milliseconds(claim.lease)
+    won = RunRow(
+        job=claim.job,
+        slot=slot,
+        state="claimed",
+        token=claim.token,
+        attempt=attempt,
+        lost=lost,
+        fence=fence,
+        released_fence=released_fence,
+        instance=claim.instance,
+        trigger=claim.trigger,
+        claimed_at=moment.wall,
+        lease_until=moment.wall + lease,
+        boot=moment.boot,
+        lease_mono=moment.mono + lease,
+    )
     runs = table.open_runs(claim.job)
     if runs is not None:
         for other in sorted(runs.over):
@@ -139,27 +154,6 @@ def _win(
     table.put(won)
     # By position, as the row: by name it takes three times as long, of each claim that is won.
     return ClaimAnswer("won", attempt, fence, None, None, None, closed)
-
-
-def first_attempt(claim: Claim, slot: int, fence: int, moment: Moment) -> tuple[Any, ...]:
-    """Return the row of a run whose first attempt is won, as values in the order of RunRow."""
-    lease = milliseconds(claim.lease)
-    return (
-        claim.job,
-        slot,
-        "claimed",
-        claim.token,
-        1,
-        0,
-        fence,
-        None,
-        claim.instance,
-        claim.trigger,
-        moment.wall,
-        moment.wall + lease,
-        moment.boot,
-        moment.mono + lease,
-    )
 
 
 def _settle(

@@ -21,10 +21,16 @@ from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_claims import decide_claims, read_claims
 from leasecron.backends.sqlite_connection import StoreConnection, Work
-from leasecron.backends.sqlite_export import next_fence, pages, sign_of_life
+from leasecron.backends.sqlite_export import pages, sign_of_life
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
 from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
-from leasecron.backends.sqlite_runs import Key, LoadedRuns, finish_owned, unfinished_rows
+from leasecron.backends.sqlite_runs import (
+    Key,
+    LoadedRuns,
+    finish_owned,
+    next_fence,
+    unfinished_rows,
+)
 from leasecron.backends.sqlite_setup import Durability, Journal, Settings
 from leasecron.backends.transfer import Page
 from leasecron.clock import Clock
@@ -210,7 +216,7 @@ class SqliteBackend:
     def next_fence(self) -> int:
         """Return a number above every fence that this store has given."""
         with self._store.call() as store:
-            return store.read(next_fence)
+            return store.read(lambda connection, _moment: next_fence(connection))
 
     def pages(self) -> Iterator[Page]:
         """Yield all that is in the store, a bounded number of rows at a time."""

@@ -16,11 +16,16 @@ from leasecron.backends.claims import (
     answer_free,
     answer_unchanged,
     decide,
-    first_attempt,
 )
-from leasecron.backends.rows import Moment, Standing
+from leasecron.backends.rows import Moment, Standing, milliseconds
 from leasecron.backends.sqlite_batches import columns, execute_rows
-from leasecron.backends.sqlite_runs import Key, LoadedRuns
+from leasecron.backends.sqlite_runs import (
+    Key,
+    LoadedRuns,
+    insert_first_attempts,
+    next_fence,
+    set_next_fence,
+)
 from leasecron.model import Claim, ClaimAnswer
 
 _OF_STANDING = ", ".join(Standing._fields)
@@ -86,21 +91,36 @@ def decide_claims(
         table.load(left)
         table.load_jobs(left)
     # Where nothing that is in the table bears on the claims, nor one of them on another.
-    free = table.is_blank and len({job for job, _slot in left}) == len(left)
-    decide_one = _decide_free if free else decide
+    if table.is_blank and len({job for job, _slot in left}) == len(left):
+        _win_free(connection, moment, claims, keys, reading)
+        return
     for place, (_job, slot) in zip(reading.left, left, strict=True):
-        reading.answers[place] = decide_one(claims[place], slot, table, moment)
+        reading.answers[place] = decide(claims[place], slot, table, moment)
     table.flush()
 
 
-def _decide_free(claim: Claim, slot: int, table: LoadedRuns, moment: Moment) -> ClaimAnswer:
-    """Decide as ``decide`` does, where no run of the job is open and its slot was not pruned."""
-    answer = answer_free(claim, slot, moment)
-    if answer is not None:
-        return answer
-    fence = table.next_fence()
-    table.add(first_attempt(claim, slot, fence, moment))
-    return ClaimAnswer("won", 1, fence)
+def _win_free(
+    connection: sqlite3.Connection,
+    moment: Moment,
+    claims: Sequence[Claim],
+    keys: Sequence[Key],
+    reading: Reading,
+) -> None:
+    """Decide as ``decide`` does, where no run of the jobs is open and no slot was pruned."""
+    answers, rows = reading.answers, []
+    fence = next_fence(connection)
+    for place in reading.left:
+        claim, (job, slot) = claims[place], keys[place]
+        answer = answer_free(claim, slot, moment)
+        if answer is None:
+            lease = milliseconds(claim.lease)
+            rows.append((job, slot, claim.token, fence, claim.instance, claim.trigger, lease))
+            answer = ClaimAnswer("won", 1, fence)
+            fence += 1
+        answers[place] = answer
+    insert_first_attempts(connection, rows, moment)
+    if rows:
+        set_next_fence(connection, fence)
 
 
 def _standings(

@@ -32,7 +32,6 @@ _SEEN = """
     UNION ALL SELECT job FROM runs WHERE slot > ? AND claimed_at > ?
     LIMIT 1
 """
-_NEXT_FENCE = "SELECT value FROM meta WHERE key = 'next_fence'"
 
 
 def sign_of_life(connection: sqlite3.Connection, moment: Moment) -> str | None:
@@ -44,11 +43,6 @@ def sign_of_life(connection: sqlite3.Connection, moment: Moment) -> str | None:
     since = moment.wall - _QUIET
     seen = connection.execute(_SEEN, (since, since - 24 * 3_600_000, since)).fetchall()
     return f"job {seen[0][0]!r} was seen less than two minutes ago" if seen else None
-
-
-def next_fence(connection: sqlite3.Connection, _moment: Moment) -> int:
-    """Return the fence that is given next."""
-    return int(connection.execute(_NEXT_FENCE).fetchall()[0][0])
 
 
 def pages(store: StoreConnection) -> Iterator[Page]:

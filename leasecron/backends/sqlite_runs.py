@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any
 
 from leasecron.backends.rows import ENDED, Moment, OpenRuns, RunRow
 from leasecron.backends.sqlite_batches import columns, execute_rows
@@ -48,6 +47,11 @@ _PUT = f"""
     INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (slot, job)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[2:])}
 """
+_FIRST_ATTEMPTS = f"""
+    INSERT INTO runs({", ".join(_NAMES)})
+    SELECT column1, column2, 'claimed', column3, 1, 0, column4, NULL, column5, column6,
+    ?, ? + column7, ?, ? + column7 FROM (VALUES {{rows}})
+"""
 _FINISH = """
     UPDATE runs SET state = ?, boot = '', lease_mono = 0,
     lease_until = CASE WHEN boot IS '' THEN lease_until ELSE min(lease_until, ?) END
@@ -74,7 +78,6 @@ class LoadedRuns:
         self._moment = moment
         self._rows: dict[Key, RunRow] = {}
         self._changed: dict[Key, RunRow] = {}
-        self._added: list[Sequence[Any]] = []
         self._of_job: dict[str, tuple[RunRow, ...]] = {}  # those that are open, or were changed
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
@@ -151,13 +154,9 @@ class LoadedRuns:
 
     def next_fence(self) -> int:
         if self._fence is None:
-            self._fence = int(self._connection.execute(_NEXT_FENCE).fetchall()[0][0])
+            self._fence = next_fence(self._connection)
         self._fence += 1
         return self._fence - 1
-
-    def add(self, values: Sequence[Any]) -> None:
-        """Keep the row of a new run, in the order of RunRow; nobody asks for it again."""
-        self._added.append(values)
 
     def put(self, row: RunRow) -> None:
         job, key = row.job, (row.job, row.slot)
@@ -172,10 +171,9 @@ class LoadedRuns:
 
     def flush(self) -> None:
         """Write all that was put and recorded."""
-        rows = [*self._added, *map(_in_order, self._changed.values())]
-        execute_rows(self._connection, _PUT, rows)
+        execute_rows(self._connection, _PUT, [*map(_in_order, self._changed.values())])
         if self._fence is not None:
-            self._connection.execute(_SET_NEXT_FENCE, (self._fence,))
+            set_next_fence(self._connection, self._fence)
         insert_results(self._connection, self._results)
 
 
@@ -183,6 +181,30 @@ def load_rows(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, 
     """Return the rows of these runs, of those that have one."""
     rows = [RunRow(*values) for values in execute_rows(connection, _ROWS, keys)]
     return {(row.job, row.slot): row for row in rows}
+
+
+def insert_first_attempts(
+    connection: sqlite3.Connection,
+    attempts: Sequence[tuple[str, int, str, int, str, str, int]],
+    moment: Moment,
+) -> None:
+    """Insert the rows of runs that had none.
+
+    An attempt is its job, slot, token, fence, instance, trigger and lease in milliseconds; the rest
+    of a row is alike for all, and half of what it costs to hand it to SQLite.
+    """
+    alike = (moment.wall, moment.wall, moment.boot, moment.mono)
+    execute_rows(connection, _FIRST_ATTEMPTS, attempts, alike)
+
+
+def next_fence(connection: sqlite3.Connection) -> int:
+    """Return the fence of the next claim that is won."""
+    return int(connection.execute(_NEXT_FENCE).fetchall()[0][0])
+
+
+def set_next_fence(connection: sqlite3.Connection, fence: int) -> None:
+    """Keep the fence of the next claim that is won."""
+    connection.execute(_SET_NEXT_FENCE, (fence,))
 
 
 def finish_owned(connection: sqlite3.Connection, endings: Sequence[Ending], moment: Moment) -> bool:

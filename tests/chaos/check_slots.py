@@ -91,14 +91,14 @@ class Slots:
         return life.up + (_STARTING if calm else _STARTING_IN_TROUBLE) <= at
 
     def _is_true(self, work: Work, slot: int, said: Said) -> bool:
-        match said.reason:
+        match said.reason or said.name:
             case "overlap":
                 others = self._attempts[work.name]
                 overlaps = any(self._overlaps(work, other, slot, said) for other in others)
                 return overlaps or self._meets_a_dead_claim(work, slot, said)
             case "late":
                 return self._came_late(slot / 1000 - self.story.offset, said)
-            case "taken":
+            case "taken" | "start":  # what was won, and begun, and of which no handler has told
                 claim = self.kept.claims.get((work.name, slot))
                 return claim is not None and self._befell(claim, said.m)
             case _:
@@ -220,7 +220,7 @@ class Takeovers:
         if not any(each.run == attempt.run and each.attempt > attempt.attempt for each in of_job):
             text = f"not taken over by {until:.3f}, though backups were there: {calm}"
             yield violation(text, attempt, self.kept.claims.get(attempt.run))
-        elif not any(
+        elif not self.story.was_busy(left, until) and not any(
             each.run == attempt.run and each.attempt > attempt.attempt and each.begun <= until
             for each in of_job
         ):

@@ -157,6 +157,16 @@ def test_a_slot_that_was_taken_by_one_that_died_is_explained(short: Script) -> N
     assert lost(short) == 0
 
 
+@pytest.mark.parametrize(("killed", "found"), [(12.15, 0), (20.0, 1)])
+def test_a_start_is_explained_where_its_process_died_before_the_handler_could_tell(
+    short: Script, killed: float, found: int
+) -> None:
+    short.process(3, killed=killed)
+    short.note("event", 12.1, 1, name="start", job="quick", slot=ms(12.0))
+    short.kept.claims["quick", ms(12.0)] = Claimed("token", "0-3")
+    assert lost(short) == found
+
+
 def test_a_slot_that_overlaps_is_explained() -> None:
     script = Script()
     script.process(1, until=30.0)

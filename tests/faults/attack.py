@@ -15,7 +15,17 @@ from faults.scenes import SCENES
 from faults.stage import LEASE, VICTIM, OnPurpose, Stage
 
 MODULES = (
-    *("store", "calls", "runner", "lease_runner", "claim_only_runner", "executor", "backups"),
+    *(
+        "store",
+        "passes",
+        "pace",
+        "calls",
+        "runner",
+        "lease_runner",
+        "claim_only_runner",
+        "executor",
+        "backups",
+    ),
     *("outages", "recovery", "room", "leases", "workers", "runs", "engine"),
 )
 FILES = tuple(str(Path(leasecron.__file__).with_name(f"{module}.py")) for module in MODULES)

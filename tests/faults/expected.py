@@ -9,12 +9,13 @@ from __future__ import annotations
 _MADE = (
     *("Backups.__init__", "ClaimOnlyRunner.__init__", "Engine.__init__", "Executor.__init__"),
     *("LeaseRunner.__init__", "Recovery.__init__", "Room.__init__", "Runner.__init__"),
-    *("StoreQueue.__init__", "Outages.__init__", "Workers.__init__"),
+    *("StoreQueue.__init__", "Passes.__init__", "Pace.__init__", "Outages.__init__"),
+    "Workers.__init__",
 )
 _CALLED = (
     *("Engine.start", "Engine.stop", "Engine.add", "Engine.remove", "Engine.abandon"),
     *("Engine.resume", "Engine.stop_firing", "Engine.tell_of_stop", "Engine.called_from_inside"),
-    *("StoreQueue.start", "StoreQueue.open", "StoreQueue.ask", "StoreQueue.ended", "_stopped"),
+    *("StoreQueue.start", "StoreQueue.open", "StoreQueue.ask", "StoreQueue.ended", "stopped"),
     *("StoreQueue.rest", "Workers.in_thread", "Executor.in_handler"),
 )
 
@@ -82,8 +83,11 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "item.resting.put(None)",
             "item.resume.get()",
         ),
-        "StoreQueue._refuse_the_rest": ("if call.awaited:", "call.answer(_stopped(), 0.0)"),
+        "Passes.refuse": ("if call.awaited:", "call.answer(stopped(), 0.0)"),
         "Worker.run": ("return",),
+    },
+    "a rival that has won nothing for ten minutes": {
+        "Pace.rest": ("self._rivals.popitem(last=False)",),
     },
     "a second stop(), after the first one has ended": {
         "Engine._stop": ('waker.put("closed")', 'waker.put("drained")'),
@@ -96,7 +100,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Recovery._recovered": ("return",),
     },
     "a store that answers one item by another error than its batch": {
-        "StoreQueue._attempt_singly": (
+        "Passes._attempt_singly": (
             "pending.remove(call)  # it was put back alone, before those that came before it",
             "pending.extendleft(reversed(batch[place:]))",
             "return False",
@@ -104,7 +108,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "self._delayed[:0] = [(later, other) for other in batch[place + 1 :]]",
             "break",
         ),
-        "StoreQueue._failed": ("call.give_up is None or now < call.give_up",),
+        "Passes._failed": ("call.give_up is None or now < call.give_up",),
     },
     "answers that come in an order or at a moment that no scene has": {
         "Backups._ask": ("return",),
@@ -157,10 +161,10 @@ UNREACHED = {
 _STOP = (
     *("Engine._stop", "Engine._note_waiting", "Engine._idle", "Engine._idle.<lambda>"),
     *("Engine._closed", "Runner.stop", "LeaseRunner.stop", "Workers.end", "StoreQueue.close"),
-    *("Executor.end", "StoreQueue._run", "StoreQueue._refuse_the_rest", "Workers._end"),
+    *("Executor.end", "StoreQueue._run", "Passes.refuse", "Workers._end"),
 )
 _LOST = (
-    *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._give_up"),
+    *("StoreQueue._receive", "StoreQueue._take", "Passes._give_up"),
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
 _ANSWER = ("Call.answer",)
@@ -186,6 +190,6 @@ MENDED = (
     *("Executor._store_end", "Executor._recorded", "Executor._ask", "Executor._released"),
     *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
     *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),
-    *("ClaimOnlyRunner._begin", "StoreQueue._attempt"),
+    *("ClaimOnlyRunner._begin", "Passes._attempt"),
 )
 """Functions of which an error at any line costs one run at most, and no instance its hearing."""

@@ -114,7 +114,7 @@ def _lines_of(code: CodeType) -> frozenset[int]:
 
 def _doing(frame: FrameType) -> str:
     """Return the kind of call that a function of the store thread serves at the moment."""
-    if not frame.f_code.co_filename.endswith(("/store.py", "/calls.py")):
+    if not frame.f_code.co_filename.endswith(("/store.py", "/passes.py", "/calls.py")):
         return ""
     names = frame.f_code.co_varnames
     if "kind" in names:

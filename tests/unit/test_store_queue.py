@@ -11,7 +11,7 @@ from store_bench import StoreBench, did
 from leasecron.backends.base import OneUnavailable
 from leasecron.calls import ORDER, Kind
 from leasecron.errors import BackendUnavailable
-from leasecron.store import BATCH, FAILURES_IN_A_ROW
+from leasecron.passes import BATCH, FAILURES_IN_A_ROW
 
 
 def test_a_pass_takes_heartbeats_then_ends_then_claims_then_the_rest(opened: StoreBench) -> None:

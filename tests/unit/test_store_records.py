@@ -7,6 +7,7 @@ from store_bench import StoreBench
 
 from leasecron.calls import Call, Kind
 from leasecron.model import RunResult, from_ms
+from leasecron.passes import Passes
 
 ENDS = pytest.mark.parametrize("kind", ["finish", "release"])
 
@@ -83,14 +84,14 @@ def test_a_defect_between_the_two_writes_neither_loses_nor_doubles_an_answer(
 ) -> None:
     take_all(opened)
     failing = iter([False, True])
-    save = opened.queue._save
+    save = Passes._save
 
-    def fails_once(call: Call, result: RunResult) -> None:
-        save(call, result)
+    def fails_once(self: Passes, call: Call, result: RunResult) -> None:
+        save(self, call, result)
         if next(failing, False):
             raise MemoryError
 
-    monkeypatch.setattr(opened.queue, "_save", fails_once)
+    monkeypatch.setattr(Passes, "_save", fails_once)
     end(opened, "finish", 1, 2, 3)
     opened.clock.advance(5)
     assert sorted(opened.replies) == [(1, None), (2, None), (3, None)]
