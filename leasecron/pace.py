@@ -18,7 +18,7 @@ STEP = 0.005
 """Seconds between two calls of all instances together."""
 
 LONGEST_GAP = 1.0
-"""Seconds between two calls of one instance on average; reached with 200 rivals."""
+"""Seconds between two calls of one instance on average, which can be twice as long."""
 
 REMEMBER = 600.0
 """Seconds until a rival that has won nothing more counts as gone."""
@@ -65,5 +65,5 @@ class Pace:
         while self._rivals and next(iter(self._rivals.values())) < now - REMEMBER:
             self._rivals.popitem(last=False)
         gap = min(LONGEST_GAP, STEP * len(self._rivals))
-        # At random, or those that begin together at a slot would go on doing so.
-        self.next_at = now + gap * (0.5 + self._clock.random.random()) if gap else 0.0
+        # Anywhere in twice the gap: those that begin together at a slot scatter at once.
+        self.next_at = now + 2 * gap * self._clock.random.random() if gap else 0.0
