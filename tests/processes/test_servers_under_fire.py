@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 from support.instances import TOLERANCE, Instances
+from support.own_servers import AnyServer
 from support.postgres_server import own_server
 from support.run_log import slots_between
-from support.servers import started_redis
+from support.valkey_server import own_valkey
 
 pytestmark = pytest.mark.slow
 
@@ -36,67 +34,11 @@ serve(scheduler)
 """
 
 
-class Server(Protocol):
-    """What a test does to a server."""
-
-    url: str
-
-    def kill(self) -> None:
-        """Let it die without a word."""
-
-    def restart(self) -> None:
-        """Start it again."""
-
-    def hang(self, seconds: float) -> None:
-        """Have it do nothing for a while."""
-
-
-class Postgres:
-    def __init__(self, server: Any) -> None:
-        self._server = server
-        self.url = f"{server.url}&schema=jobs"
-        self.kill = server.kill
-        self.restart = server.start
-
-    def hang(self, seconds: float) -> None:
-        with self._server.frozen():
-            time.sleep(seconds)
-
-
-class Valkey:
-    def __init__(self) -> None:
-        self._server = started_redis()
-        self.url = str(self._server.connection_url)
-        self.restart = self._server.start
-
-    def kill(self) -> None:
-        os.kill(self._server._process.pid, signal.SIGKILL)
-        self._server.terminate()
-
-    def hang(self, seconds: float) -> None:
-        os.kill(self._server._process.pid, signal.SIGSTOP)
-        time.sleep(seconds)
-        os.kill(self._server._process.pid, signal.SIGCONT)
-
-
-@contextmanager
-def postgres() -> Iterator[Server]:
-    with own_server() as server:
-        yield Postgres(server)
-
-
-@contextmanager
-def valkey() -> Iterator[Server]:
-    server = Valkey()
-    yield server
-    server.kill()
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["killed", "hangs"])
-@pytest.mark.parametrize("make", [postgres, valkey], ids=["postgres", "valkey"])
+@pytest.mark.parametrize("make", [own_server, own_valkey], ids=["postgres", "valkey"])
 def test_nothing_is_lost_and_nothing_is_run_twice(
-    tmp_path: Path, make: Callable[[], Any], fault: str
+    tmp_path: Path, make: Callable[[], AbstractContextManager[AnyServer]], fault: str
 ) -> None:
     with make() as server:
         instances = Instances(tmp_path)
@@ -107,9 +49,10 @@ def test_nothing_is_lost_and_nothing_is_run_twice(
             newest_slot(instances, after=began + 3 * SECOND)
             if fault == "killed":
                 server.kill()
-                server.restart()
+                server.start()
             else:
-                server.hang(HANGS)
+                with server.frozen():
+                    time.sleep(HANGS)
             back = time.time()
             last = round(back + BACK + 5) * SECOND
             instances.wait_until(lambda: len(slots_of_all(instances, last)) == JOBS)

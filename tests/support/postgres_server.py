@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import psycopg
+
+from support.stopped import wait_until_stopped
 
 _MEMORY = "/dev/shm"  # where it takes no time to sync a file
 _READY = 20.0
@@ -33,6 +36,7 @@ class OwnServer:
         self.user = made.system_user
         made.stop()
         self._process: subprocess.Popen[bytes] | None = None
+        self._suspended: list[psutil.Process] = []
 
     def start(self, *settings: str) -> None:
         """Start it, and return once it lets somebody in."""
@@ -56,21 +60,37 @@ class OwnServer:
 
     def kill(self) -> None:
         """Let it die without a word, and its children with it."""
-        for process in self._all():
-            process.kill()
+        if self._process is None:
+            return
+        processes = self._stopped()  # so that it makes no child that nobody knows of
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self._end(signal.SIGKILL)
+        deadline = time.monotonic() + _READY
+        while not all(map(_is_dead, processes)):  # before that their memory is still in use
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    def suspend(self) -> None:
+        """Stop all its processes; its connections stay as they are."""
+        self._suspended = self._stopped()
+
+    def resume(self) -> None:
+        """Let them go on."""
+        for process in self._suspended:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+        self._suspended = []
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stop all its processes for a while; its connections stay as they are."""
-        processes = self._all()
-        for process in processes:
-            process.suspend()
+        """Stop it for a while."""
+        self.suspend()
         try:
             yield
         finally:
-            for process in processes:
-                process.resume()
+            self.resume()
 
     def execute(self, *statements: str) -> None:
         """Execute statements as the superuser."""
@@ -85,16 +105,30 @@ class OwnServer:
         rules.write_text(lines + rules.read_text())
         self.execute("SELECT pg_reload_conf()")
 
-    def _all(self) -> list[psutil.Process]:
+    def _stopped(self) -> list[psutil.Process]:
+        """Stop all processes, first the one that makes the others."""
         assert self._process is not None
         server = psutil.Process(self._process.pid)
-        return [server, *server.children(recursive=True)]
+        server.suspend()
+        wait_until_stopped(server.pid)
+        children = server.children(recursive=True)
+        for process in children:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        return [server, *children]
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(_READY)
             self._process = None
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 @contextmanager

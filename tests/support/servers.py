@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import shutil
 import socket
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,10 +58,21 @@ def started_redis(**settings: object) -> Any:
         prefix="leasecron-redis-", dir=_MEMORY if os.path.isdir(_MEMORY) else None
     )
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port = chosen.getsockname()[1]
+    port = _free_port()
     durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
     server = ValkeyServer(port=port, data_dir=Path(folder), config=durable | settings)
     server.start()
     atexit.register(server.terminate)
     return server
+
+
+def _free_port() -> int:
+    """Return one that the system gives to nobody who connects, such as to a server that is down.
+
+    By such a port somebody could be connected to himself, and keep the server from it.
+    """
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import redis
-from support.servers import started_redis
+from support.valkey_server import OwnValkey
 
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.model import Claim, ClaimAnswer, from_ms, to_ms
@@ -37,34 +33,15 @@ def claim(backend: RedisBackend, token: str, job: str = "job", **fields: Any) ->
     return answer
 
 
-class Server:
-    """A server that is stopped, killed and started again."""
+class Server(OwnValkey):
+    """One that is looked into from outside as well."""
 
     def __init__(self, **settings: object) -> None:
-        self.server = started_redis(**settings)
-        self.place = f"{self.server.host}:{self.server.port}"
-        self.url = f"redis://{self.place}"
-        self.client: Any = redis.Redis(host=self.server.host, port=self.server.port)
-
-    def kill(self) -> None:
-        """End it without a word."""
-        self.server.terminate()
-
-    def start(self) -> None:
-        """Start it again, at the same place, with what it had kept."""
-        self.server.start()
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Let it do nothing for a while, with all its connections standing."""
-        pid = self.server._process.pid
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        super().__init__(**settings)
+        self.place = f"{self.server.host}:{self.port}"
+        self.client: Any = redis.Redis(host=self.server.host, port=self.port)
 
     def end(self) -> None:
         """Be done with it."""
         self.client.close()
-        self.server.terminate()
+        self.kill()

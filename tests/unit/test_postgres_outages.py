@@ -15,7 +15,7 @@ import pytest
 from contract.driver import a_claim
 from contract.hand_clock import START
 from support.postgres_server import OwnServer, own_server
-from support.proxy import Proxy
+from support.proxy import Proxy, before_socket
 
 from leasecron.backends import postgres_connection
 from leasecron.backends.postgres import PostgresBackend
@@ -42,7 +42,7 @@ def backend(server: OwnServer) -> Iterator[PostgresBackend]:
 @pytest.fixture
 def proxy(server: OwnServer) -> Iterator[Proxy]:
     with tempfile.TemporaryDirectory(prefix="leasecron-proxy-") as folder:
-        proxy = Proxy(Path(folder), server.folder / ".s.PGSQL.5432")
+        proxy = before_socket(Path(folder), server.folder / ".s.PGSQL.5432")
         yield proxy
         proxy.close()
 
@@ -123,8 +123,9 @@ def test_a_lock_that_somebody_holds_is_not_waited_for_long(
 def test_a_claim_that_was_cut_off_anywhere_is_answered_when_it_is_made_again(
     backend: PostgresBackend, proxy: Proxy, direction: str
 ) -> None:
+    folder = Path(proxy.address).parent
     through = PostgresBackend(
-        f"postgresql://postgres@/postgres?host={proxy.folder}&schema={backend.address.schema}"
+        f"postgresql://postgres@/postgres?host={folder}&schema={backend.address.schema}"
     )
     through.open()
     won = 0
