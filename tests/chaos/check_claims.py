@@ -8,11 +8,12 @@ from chaos.kept import Kept, Record
 from chaos.story import Attempt, Run, Story, Trouble
 from chaos.violation import Violation, violation
 
-_NOTICED = {"lock": 0.5, "away": 2.0}
+_NOTICED = {"lock": 0.5, "away": 2.0, "down": 1.0}
 """Seconds after which no claim is won any more, and one that was won before has led to a run."""
 
-_EARLY = 1.1
-"""Seconds that a run may begin before its slot by the true time, where the store has a clock."""
+_EARLY_BY_ITS_STORE, _EARLY = 1.1, 0.2
+"""Seconds that a run may begin before its slot by the true time, where the store has a clock of its
+own that says so, and where the process has, and that was right."""
 
 
 def without_a_claim(story: Story, kept: Kept) -> Iterator[Violation]:
@@ -106,11 +107,33 @@ def in_a_child(story: Story) -> Iterator[Violation]:
 
 
 def early(story: Story) -> Iterator[Violation]:
-    """Find runs that were begun before their time, though the store has a clock of its own."""
+    """Find runs that were begun before their time, though by a clock that was right."""
     for attempt in story.attempts:
         ahead = attempt.slot / 1000 - (attempt.begun + story.offset)
-        if not story.leases and ahead > _EARLY:
+        if story.leases and _has_a_wrong_clock(story, attempt):
+            continue  # such stores leave it to the instance when its slots are due
+        if ahead > (_EARLY if story.leases else _EARLY_BY_ITS_STORE):
             yield violation(f"a run was begun {ahead:.3f} s before its time", attempt)
+
+
+def fences_fall(story: Story) -> Iterator[Violation]:
+    """Find slots that were due after an outage of the server, with fences as of before it."""
+    for outage in story.troubles.of(None):
+        before = [each for each in story.attempts if each.begun <= outage.since]
+        newest = max(before, key=lambda each: each.fence or 0, default=None)
+        if outage.kind != "down" or newest is None:
+            continue
+        for attempt in story.attempts:
+            due = attempt.slot / 1000 - story.offset
+            if due <= outage.until or (attempt.fence or 0) > (newest.fence or 0):
+                continue
+            if not _has_a_wrong_clock(story, attempt):  # that could win it before the outage
+                yield violation("a server gave a fence as of before its outage", newest, attempt)
+
+
+def _has_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
+    troubles = story.troubles.between(attempt.life, attempt.begun, attempt.begun)
+    return any(each.kind == "clock" for each in troubles)
 
 
 def _died(story: Story, attempt: Attempt) -> bool:

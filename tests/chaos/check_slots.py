@@ -1,4 +1,4 @@
-"""No slot lost that could have run, and no run left to itself by those who stand by.
+"""No slot lost that could have run.
 
 A slot could have run where an instance was up and nothing befell it, or the store, when it was due.
 Such a witness answers each of its slots, and what it answers must be true.
@@ -8,13 +8,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chaos.jobs import MAX_LATE, WORKS, Work, work_of
+from chaos.jobs import MAX_LATE, WORKS, Work
 from chaos.kept import Claimed, Kept
+from chaos.outages import (
+    AFTER,
+    BEFORE,
+    claims_until,
+    decided_by,
+    may_leave_claims,
+    without_outlived,
+)
 from chaos.story import Attempt, Life, Run, Said, Story, length_of
 from chaos.violation import Violation, violation
-
-BEFORE, AFTER = 2.0, 3.0
-"""Seconds around a slot in which nothing may befall its witness."""
 
 ANSWERED = MAX_LATE + AFTER
 """Seconds after a slot in which a witness has answered it, and be it that it came too late."""
@@ -24,7 +29,6 @@ RUN, EXPLAINED, WITHOUT_A_WITNESS, LOST = "run", "explained", "without a witness
 
 _STARTING = 3.0
 _STARTING_IN_TROUBLE = 15.0
-_SLACK = 1.5
 _CLOCK = 0.1
 """Seconds by which the clocks of the machine may have drifted apart since a run began."""
 
@@ -85,7 +89,9 @@ class Slots:
     def _is_witness(self, life: Life, at: float) -> bool:
         if life.up is None or not life.up <= at <= life.gone:
             return False  # most are like that, and it is soon said
-        if not self.story.is_calm(life.life, at - BEFORE, at + AFTER):
+        until = decided_by(self.story, at) or at + AFTER
+        befell = self.story.troubles_of(life.life, at - BEFORE, until)
+        if without_outlived(self.story, at, befell):
             return False
         calm = self.story.is_calm(life.life, life.spawned, life.up + _STARTING)
         return life.up + (_STARTING if calm else _STARTING_IN_TROUBLE) <= at
@@ -100,7 +106,8 @@ class Slots:
                 return self._came_late(slot / 1000 - self.story.offset, said)
             case "taken" | "start":  # what was won, and begun, and of which no handler has told
                 claim = self.kept.claims.get((work.name, slot))
-                return claim is not None and self._befell(claim, said.m)
+                at = slot / 1000 - self.story.offset
+                return claim is not None and self._befell(claim, at, said.m)
             case _:
                 return False
 
@@ -138,10 +145,13 @@ class Slots:
         return until > at + AFTER and not self.story.is_calm(life, at, min(until, at + ANSWERED))
 
     def _was_kept(self, life: int, since: float, until: float) -> bool:
-        """Say whether the machine or what befell a process took most of a time from it."""
+        """Say whether the machine or what befell a process took most of a time from it.
+
+        The time begins when a slot was due.
+        """
         kept = [
             *self.story.busy.between(None, since, until),
-            *self.story.troubles.between(None, since, until),
+            *without_outlived(self.story, since, self.story.troubles.between(None, since, until)),
             *self.story.troubles.between(life, since, until),
         ]
         without = [each for each in kept if each.kind != "clock"]  # that takes no time
@@ -165,120 +175,19 @@ class Slots:
         for (job, other), claim in self.kept.claims.items():
             if job != work.name or other in begun or other == slot or not self.story.leases:
                 continue
-            life = self.story.lives[_winner(claim)]
-            if life.killed is None or work.overlap == "allow":
+            life = self.story.lives[claim.life]
+            if work.overlap == "allow" or not may_leave_claims(self.story, life):
                 continue
-            if life.killed - AFTER <= said.m <= life.gone + work.lease + _STORED:
+            until = claims_until(self.story, life) + work.lease + _STORED
+            if (life.killed or life.told or 0.0) - AFTER <= said.m <= until:
                 return True
         return False
 
-    def _befell(self, claim: Claimed, m: float) -> bool:
-        """Say whether anything can have kept a winner from beginning what it had won."""
-        return not self.story.is_at_leisure(_winner(claim), m - AFTER, m + AFTER)
+    def _befell(self, claim: Claimed, at: float, m: float) -> bool:
+        """Say whether anything can have kept a winner from beginning what it had won.
 
-
-@dataclass(slots=True)
-class Takeovers:
-    """Finds runs that no backup has taken over in time, and counts those that it could judge."""
-
-    story: Story
-    kept: Kept
-    seen: int = 0
-    judged: int = 0
-
-    def missing(self) -> Iterator[Violation]:
-        """Find them."""
-        by_job: defaultdict[str, list[Attempt]] = defaultdict(list)
-        for attempt in self.story.attempts:
-            by_job[attempt.job].append(attempt)
-            self.seen += attempt.attempt > 1
-        backups: defaultdict[Run, dict[int, float]] = defaultdict(dict)
-        for said in self.story.said:
-            if said.name == "skip" and said.job is not None and said.slot is not None:
-                backups[said.job, said.slot].setdefault(said.life, said.m)
-        for attempt in self.story.attempts:
-            yield from self._judge(attempt, by_job[attempt.job], backups[attempt.run])
-
-    def _judge(
-        self, attempt: Attempt, of_job: list[Attempt], backups: dict[int, float]
-    ) -> Iterator[Violation]:
-        work = work_of(attempt.job)
-        given_up = self._given_up(attempt, work)
-        if given_up is None or attempt.attempt >= work.max_attempts:
-            return
-        left, until = given_up
-        if self._is_replaced(attempt, work, of_job, left, until):
-            return
-        calm = [
-            backup
-            for backup, since in backups.items()
-            if since < left and self.story.is_calm(backup, left - 1.0, until)
-        ]
-        if not calm:
-            return
-        self.judged += 1
-        if not any(each.run == attempt.run and each.attempt > attempt.attempt for each in of_job):
-            text = f"not taken over by {until:.3f}, though backups were there: {calm}"
-            yield violation(text, attempt, self.kept.claims.get(attempt.run))
-        elif not self.story.was_busy(left, until) and not any(
-            each.run == attempt.run and each.attempt > attempt.attempt and each.begun <= until
-            for each in of_job
-        ):
-            yield violation(f"taken over too late, after {until:.3f}", attempt)
-
-    def _given_up(self, attempt: Attempt, work: Work) -> tuple[float, float] | None:
-        """Return when the holder was gone, and when a backup is to have begun at the latest."""
-        wait = 2 * work.heartbeat + _SLACK
-        life = self.story.lives[attempt.life]
-        if attempt.how is None and life.killed is not None:
-            return life.killed, life.gone + work.lease + wait
-        if attempt.how == "aborted" and attempt.last.told == "stop":
-            return attempt.last.m, attempt.last.m + wait
-        return None
-
-    def _is_replaced(
-        self, attempt: Attempt, work: Work, of_job: list[Attempt], left: float, until: float
-    ) -> bool:
-        """Say whether another run of the job stands in the way, or was to come first."""
-        if (attempt.slot + work.step) / 1000 - self.story.offset <= until:
-            return True
-        begun = {each.slot for each in of_job}
-        for (job, slot), claim in self.kept.claims.items():
-            if job == attempt.job and slot > attempt.slot and slot not in begun:
-                life = self.story.lives[_winner(claim)]
-                if life.spawned <= until and life.gone >= attempt.begun:
-                    return True  # that one was claimed, and its instance died before it began
-        for each in of_job:
-            if each.slot == attempt.slot or each.begun > until:
-                continue
-            due = each.slot / 1000 - self.story.offset <= until
-            # A clock that is ahead claims newer slots that replace nothing until they are due.
-            if each.slot > attempt.slot and (due or each.begun >= left):
-                return True
-            if work.overlap == "skip" and each.last.m >= left - work.lease:
-                return True
-        return False
-
-
-def left_behind(story: Story, kept: Kept) -> Iterator[Violation]:
-    """Find claims whose holder is gone, and that those who came later have not closed."""
-    newer: defaultdict[str, list[Attempt]] = defaultdict(list)
-    for attempt in story.attempts:
-        newer[attempt.job].append(attempt)
-    for (job, slot), claim in kept.claims.items():
-        life = story.lives[_winner(claim)]
-        if claim.state != "claimed" or not story.leases:
-            continue
-        if life.clean:
-            yield violation(f"a process that was stopped cleanly left a claim: {job} {slot}", claim)
-        over = life.gone + work_of(job).lease + 1.0
-        for attempt in newer[job]:
-            if attempt.slot > slot and attempt.begun > over:
-                text = f"a crashed run was not closed by the next one: {job} {slot}"
-                yield violation(text, claim, attempt)
-                break
-
-
-def _winner(claim: Claimed) -> int:
-    """Return the life of the process that has won."""
-    return int(claim.instance.partition("-")[2])
+        A wrong clock cannot: whoever has won begins.
+        """
+        costs = self.story.costs_of_a_lease(claim.life, m - AFTER, m + AFTER)
+        busy = self.story.busy.between(None, m - AFTER, m + AFTER)
+        return bool(busy or without_outlived(self.story, at, costs))

@@ -7,6 +7,7 @@ from itertools import chain
 from chaos.check_claims import (
     begun_in_an_outage,
     early,
+    fences_fall,
     in_a_child,
     too_many_lost,
     without_a_claim,
@@ -18,8 +19,10 @@ from chaos.check_holders import (
     told_for_nothing,
     twice_in_one_process,
 )
+from chaos.check_lateness import Lateness
 from chaos.check_records import wrong_statuses
-from chaos.check_slots import Slots, Takeovers, left_behind
+from chaos.check_slots import Slots
+from chaos.check_takeovers import Takeovers, left_behind
 from chaos.jobs import WORKS, Work
 from chaos.kept import Kept
 from chaos.story import Story
@@ -37,6 +40,7 @@ def check(story: Story, kept: Kept) -> Verdict:
 def check_jobs(story: Story, kept: Kept, works: Sequence[Work]) -> Verdict:
     """Return what is wrong with some jobs, of which alone ``story`` and ``kept`` tell."""
     slots, takeovers = Slots(story, kept, works), Takeovers(story, kept)
+    lateness = Lateness(story)
     found = chain(
         slots.lost(),
         without_a_claim(story, kept),
@@ -44,6 +48,7 @@ def check_jobs(story: Story, kept: Kept, works: Sequence[Work]) -> Verdict:
         begun_in_an_outage(story),
         in_a_child(story),
         early(story),
+        lateness.late(),
         wrong_statuses(story, kept),
         _for_leases(story, kept, takeovers) if story.leases else twice_in_one_process(story),
     )
@@ -54,6 +59,7 @@ def check_jobs(story: Story, kept: Kept, works: Sequence[Work]) -> Verdict:
         Counter(record.status for record in kept.records),
         takeovers.seen,
         takeovers.judged,
+        lateness.found,
     )
 
 
@@ -62,6 +68,7 @@ def _for_leases(story: Story, kept: Kept, takeovers: Takeovers) -> Iterator[Viol
     yield from told_for_nothing(story)
     yield from beside_a_kept_lease(story)
     yield from too_many_lost(kept)
+    yield from fences_fall(story)
     yield from takeovers.missing()
     yield from left_behind(story, kept)
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from chaos.any_place import AnyPlace, contents_of, place_of
 from chaos.checker import check, check_jobs
 from chaos.driver import Chaos, kinds_to_be_had
 from chaos.jobs import WORKS, parts
-from chaos.kept import Contents
 from chaos.log import path_of_part, read_lines
-from chaos.place import SIZE, Place, PlaceError
+from chaos.place import SIZE, PlaceError
 from chaos.plan import plan
 from chaos.report import defects_told, summary
 from chaos.story import Story
@@ -39,11 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     try:
         megabytes = SIZE + round(given.rate * (_LOG + _KEPT * given.minutes))
-        place = Place(given.store, given.journal, megabytes=megabytes)
+        place = place_of(given.store, given.journal, megabytes)
     except PlaceError as error:
         print(error)
         return 2
-    print(f"seed: {seed}\nstore: {place.url}\nminutes: {given.minutes:g}", flush=True)
+    print(f"seed: {seed}\nstore: {place}\nminutes: {given.minutes:g}", flush=True)
     print(f"runs a second beside the others: {given.rate}", flush=True)
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=memory if memory.is_dir() else None))
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(place: Place, folder: Path, seed: int, given: argparse.Namespace) -> int:
+def _run(place: AnyPlace, folder: Path, seed: int, given: argparse.Namespace) -> int:
     seconds = given.minutes * 60.0
     with place.made():
         kinds, lacks = kinds_to_be_had(place)
@@ -69,7 +69,7 @@ def _run(place: Place, folder: Path, seed: int, given: argparse.Namespace) -> in
         began = time.monotonic()
         story, verdict = _judged(chaos.log_path, place, given.rate)
         took = time.monotonic() - began
-        shutil.copytree(place.folder, folder / "store")
+        place.keep(folder)
     for line in defects_told(sorted(folder.glob("errors-*"))):
         verdict.violations.append(violation("an instance met a defect of its own", line))
     if not verdict.attempts:  # a proof of nothing
@@ -80,9 +80,9 @@ def _run(place: Place, folder: Path, seed: int, given: argparse.Namespace) -> in
     return 1 if verdict.violations else 0
 
 
-def _judged(log: Path, place: Place, rate: int) -> tuple[Story, Verdict]:
-    contents = Contents(place)
-    story = tell(read_lines(log), leases=place.kind == "sqlite")
+def _judged(log: Path, place: AnyPlace, rate: int) -> tuple[Story, Verdict]:
+    contents = contents_of(place)
+    story = tell(read_lines(log), leases=place.leases)
     kept = contents.of(WORKS)
     kept.integrity = contents.integrity()
     verdict = check(story, kept)
@@ -103,8 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--store",
         required=True,
-        metavar="URL",
-        help="sqlite:////ABSOLUTE/FOLDER/FILE.db or lockdir:////ABSOLUTE/FOLDER; the folder must"
+        metavar="STORE",
+        help="postgres or redis, for a server that is started for this alone, or"
+        " sqlite:////ABSOLUTE/FOLDER/FILE.db or lockdir:////ABSOLUTE/FOLDER; the folder must"
         " not exist; if the one above does not either, it becomes a small filesystem (as root)",
     )
     parser.add_argument("--journal", choices=("auto", "wal", "delete"), default="auto")

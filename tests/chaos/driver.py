@@ -10,14 +10,13 @@ from pathlib import Path
 
 from support.wall_clock import WallClock
 
-from chaos import locks
-from chaos.faults import StoreFaults
+from chaos.any_place import AnyPlace, faults_of
 from chaos.jobs import WORKS
 from chaos.log import Log
 from chaos.machine import Processors
 from chaos.member import Member
-from chaos.place import Place
 from chaos.plan import INSTANCES, WITH_CLOCKS, Fault, Kind
+from chaos.server_place import ServerPlace
 
 STALL = 0.5
 """Seconds; whenever this process was not run for longer, the checker is to know of it."""
@@ -31,23 +30,13 @@ _ONCE_A_SECOND = {"FAKETIME_NO_CACHE": "0", "FAKETIME_CACHE_DURATION": "1"}
 _LONGEST_END = 60.0
 
 
-def kinds_to_be_had(place: Place) -> tuple[list[Kind], list[str]]:
+def kinds_to_be_had(place: AnyPlace) -> tuple[list[Kind], list[str]]:
     """Return what can befall a run on this machine, and a line for each thing that cannot.
 
-    The store's folder must be there.
+    The store must be there.
     """
-    kinds: list[Kind] = ["kill", "kill-all", "term", "away"]
-    lacks = []
-    if place.kind == "sqlite":
-        kinds.append("lock")
-    if place.kind != "sqlite" or locks.are_told():
-        kinds.append("freeze")
-    else:
-        lacks.append("no process is ever frozen: the kernel does not tell which locks it holds")
-    if place.small:
-        kinds.append("full")
-    else:
-        lacks.append(f"the disk is never full: {place.why_not_small}")
+    of_place, lacks = place.kinds()
+    kinds: list[Kind] = ["kill", "kill-all", "term", *of_place]
     if sys.platform == "linux" and importlib.util.find_spec("libfaketime") is not None:
         kinds.append("clock")
     else:
@@ -58,17 +47,18 @@ def kinds_to_be_had(place: Place) -> tuple[list[Kind], list[str]]:
 class Chaos:
     """The instances, their clocks and their store; all is written down in ``folder``."""
 
-    def __init__(self, place: Place, folder: Path, *, rate: int, with_clocks: bool) -> None:
+    def __init__(self, place: AnyPlace, folder: Path, *, rate: int, with_clocks: bool) -> None:
         self.log_path = folder / "log"
         self._log = Log(self.log_path)
-        self._store = StoreFaults(place, self._log)
+        self._place = place
+        self._store = faults_of(place, self._log)
         self._to_undo: list[tuple[float, Callable[[], None]]] = []
         self._clocks: dict[int, WallClock] = {}
         self._members: list[Member] = []
         lives = itertools.count(1)
         for number in range(INSTANCES):
             environment = {
-                "CHAOS_STORE": place.url,
+                "CHAOS_STORE": place.url_of(number),
                 "CHAOS_LOG": str(self.log_path),
                 "CHAOS_RATE": str(rate),
             }
@@ -123,6 +113,9 @@ class Chaos:
             case "kill-all", None:
                 killed = [member.kill(fault.length) for member in self._members]
                 return any(killed)
+            case "cut-request" | "cut-answer", None:
+                assert isinstance(self._place, ServerPlace)
+                return self._place.cut(fault.kind, fault.amount)
             case kind, _:
                 done = self._store.begin(kind)
                 if done:

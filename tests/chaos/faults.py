@@ -1,14 +1,31 @@
-"""What befalls the store of a chaos run, one thing at a time."""
+"""What befalls the store of a chaos run, one thing at a time; this is about those in files."""
 
 import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from chaos.locks import Lock, keep_others_out, locks_of
 from chaos.log import Log
 from chaos.place import Place
 from chaos.plan import Kind
+
+
+class Faults(Protocol):
+    """What befalls a store, one thing at a time."""
+
+    def begin(self, kind: Kind) -> bool:
+        """Let it befall the store; False where another thing has not ended, or it cannot be."""
+
+    def end(self) -> None:
+        """End what has befallen it, if anything has."""
+
+    def locks_of(self, pid: int) -> list[Lock]:
+        """Return those that a process has on it."""
+
+    def is_held_by(self, locks: Sequence[Lock]) -> bool:
+        """Say whether nobody else can write to it as long as somebody has these locks."""
 
 
 class StoreFaults:

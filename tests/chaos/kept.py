@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from support.store_file import StoreFile
 
@@ -64,6 +65,11 @@ class Claimed:
     fence: int | None = None
     released_fence: int | None = None
 
+    @property
+    def life(self) -> int:
+        """The process that has won."""
+        return int(self.instance.partition("-")[2])
+
 
 @dataclass(slots=True)
 class Kept:
@@ -74,8 +80,18 @@ class Kept:
     integrity: str = "ok"
 
 
-class Contents:
+class Contents(Protocol):
     """A store that nobody uses any more, to be read in parts."""
+
+    def integrity(self) -> str:
+        """Return ``ok`` or what is wrong with it as a whole."""
+
+    def of(self, works: Sequence[Work]) -> Kept:
+        """Return what is kept of these jobs."""
+
+
+class ContentsOfFiles:
+    """A store in files."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

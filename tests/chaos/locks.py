@@ -51,15 +51,6 @@ def are_told() -> bool:
     return "lock:" in text
 
 
-def wait_until_stopped(pid: int) -> None:
-    """Wait until no thread of a child runs any more that got SIGSTOP, or until it is dead.
-
-    One of its threads has to come to its turn first; until then the others go on, and take locks.
-    """
-    if sys.platform == "linux":
-        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-
-
 def locks_of(pid: int, database: Path) -> list[Lock]:
     """Return those that a process has on a database and on the files beside it.
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
+from support.stopped import wait_until_stopped
+
 import leasecron
-from chaos.faults import StoreFaults
+from chaos.faults import Faults
 from chaos.instance import PATIENCE
-from chaos.locks import wait_until_stopped
 from chaos.log import Log
 
 HANGS = PATIENCE + 15.0
@@ -84,7 +85,7 @@ class Member:
         self._collect(again_in)
         return True
 
-    def freeze(self, store: StoreFaults) -> bool:
+    def freeze(self, store: Faults) -> bool:
         """Stop it by SIGSTOP, and see whether it then keeps others from the store."""
         if self._process is None or self._state != "running":
             return False

@@ -1,4 +1,4 @@
-"""Where the store of a chaos run is: a folder of its own, which it also takes away and fills."""
+"""A folder of a chaos run's own for a store in files, which it also takes away and fills."""
 
 import json
 import os
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from support.lock_directory import LockDirectory
+
+from chaos import locks
+from chaos.plan import Kind
 
 SIZE = 256
 """Megabytes of the small filesystem, where few runs are kept."""
@@ -30,6 +33,7 @@ class Place:
 
     def __init__(self, url: str, journal: str, *, megabytes: int = SIZE) -> None:
         self.kind, self.path = _parsed(url)
+        self.leases = self.kind == "sqlite"
         self.folder = self.path.parent if self.kind == "sqlite" else self.path
         self.disk = self.folder.parent
         if self.folder.exists():
@@ -43,6 +47,33 @@ class Place:
         self.why_not_small = ""
         self._emptied = False
         self._aside = self.folder.with_name(self.folder.name + ".aside")
+
+    def __str__(self) -> str:
+        return self.url
+
+    def url_of(self, number: int) -> str:
+        """Return the URL for an instance, which is that for all."""
+        return self.url
+
+    def kinds(self) -> tuple[list[Kind], list[str]]:
+        """Return what can befall it, and what cannot and why, once it is made."""
+        kinds: list[Kind] = ["away"]
+        lacks = []
+        if self.kind == "sqlite":
+            kinds.append("lock")
+        if self.kind != "sqlite" or locks.are_told():
+            kinds.append("freeze")
+        else:
+            lacks.append("no process is ever frozen: the kernel does not tell which locks it holds")
+        if self.small:
+            kinds.append("full")
+        else:
+            lacks.append(f"the disk is never full: {self.why_not_small}")
+        return kinds, lacks
+
+    def keep(self, folder: Path) -> None:
+        """Copy what it holds."""
+        shutil.copytree(self.folder, folder / "store")
 
     @contextmanager
     def made(self) -> Iterator[None]:
@@ -134,5 +165,6 @@ def _parsed(url: str) -> tuple[Literal["sqlite", "lockdir"], Path]:
             return ("sqlite" if kind == "sqlite" else "lockdir"), path
     raise PlaceError(
         f"{json.dumps(url)} is not a store for this; right are"
-        " sqlite:////dev/shm/chaos/store/leasecron.db and lockdir:////dev/shm/chaos/store"
+        " sqlite:////dev/shm/chaos/store/leasecron.db and lockdir:////dev/shm/chaos/store, and for"
+        " a server that is started for this alone: postgres and redis"
     )

@@ -9,7 +9,10 @@ INSTANCES = 6
 WITH_CLOCKS = range(3, INSTANCES)
 """The instances whose wall clock can be moved; the others run as they would anywhere."""
 
-Kind = Literal["kill", "kill-all", "freeze", "term", "clock", "lock", "full", "away"]
+_OfInstances = Literal["kill", "kill-all", "freeze", "term", "clock"]
+_OfFiles = Literal["lock", "full", "away"]
+_OfServers = Literal["server-kill", "server-restart", "server-freeze", "cut-request", "cut-answer"]
+Kind = Literal[_OfInstances, _OfFiles, _OfServers]
 
 _WEIGHTS: dict[Kind, float] = {
     "kill": 5.0,
@@ -20,6 +23,11 @@ _WEIGHTS: dict[Kind, float] = {
     "lock": 1.0,
     "full": 0.5,
     "away": 0.6,
+    "server-kill": 0.8,
+    "server-restart": 0.6,
+    "server-freeze": 1.2,
+    "cut-request": 1.2,
+    "cut-answer": 1.2,
 }
 _GAP = (0.5, 4.0)
 _HOUR = 3600
@@ -29,7 +37,8 @@ _HOUR = 3600
 class Fault:
     """One thing to be done, ``at`` seconds after the beginning, and undone ``length`` later.
 
-    ``victim`` is the number of an instance; ``amount`` the seconds by which its clock is then off.
+    ``victim`` is the number of an instance; ``amount`` the seconds by which its clock is then off,
+    or the bytes after which a connection is cut.
     """
 
     at: float
@@ -64,6 +73,15 @@ def _fault(chance: random.Random, at: float, kind: Kind) -> Fault:
         case "clock":
             amounts = (0, 0, -1, 1, -5, 5, -30, 30, -_HOUR, 2 * _HOUR)
             return Fault(at, kind, chance.choice(WITH_CLOCKS), amount=chance.choice(amounts))
+        case "cut-request" | "cut-answer":
+            # Batches are of some hundred bytes to some ten thousand.
+            return Fault(at, kind, amount=chance.randrange(10_000))
+        case "server-kill":
+            return Fault(at, kind, length=chance.uniform(0.0, 1.5))
+        case "server-restart":
+            return Fault(at, kind)
+        case "server-freeze":
+            return Fault(at, kind, length=chance.uniform(0.2, 5.0))
         case "kill-all":
             return Fault(at, kind, length=chance.uniform(0.0, 1.0))
         case "lock" | "full" | "away":

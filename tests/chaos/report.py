@@ -46,6 +46,7 @@ def summary(story: Story, verdict: Verdict) -> Iterator[str]:
     )
     longest = max((stall.until - stall.since for stall in stalls), default=0.0)
     busy = sum(trouble.until - trouble.since for trouble in story.busy.of(None))
+    yield from _of_a_server(story)
     yield (
         f"stalls of this machine: {len(stalls)}, the longest {longest:.1f} s;"
         f" without time to spare for {busy:.0f} s"
@@ -55,6 +56,7 @@ def summary(story: Story, verdict: Verdict) -> Iterator[str]:
         f"skipped for a good reason {slots[EXPLAINED]}, "
         f"with nobody to run them {slots[WITHOUT_A_WITNESS]}, lost {slots[LOST]}"
     )
+    yield f"first attempts begun {_counted(verdict.lateness)}"
     yield f"attempts: {verdict.attempts.total()}: {_counted(verdict.attempts)}"
     yield f"recorded: {_counted(verdict.records)}"
     if story.leases:
@@ -67,6 +69,13 @@ def summary(story: Story, verdict: Verdict) -> Iterator[str]:
         yield f"- {found}"
     if len(verdict.violations) > _SHOWN:
         yield f"- and {len(verdict.violations) - _SHOWN} more"
+
+
+def _of_a_server(story: Story) -> Iterator[str]:
+    outages = [each for each in story.troubles.of(None) if each.kind == "down"]
+    if outages:
+        longest = max(each.until - each.since for each in outages)
+        yield f"outages of the server: {len(outages)}, the longest {longest:.1f} s"
 
 
 def _counted(counter: Counter[str]) -> str:

@@ -125,12 +125,25 @@ def test_a_run_in_a_forked_child_is_found(script: Script) -> None:
     assert whats(in_a_child(script.story())) == ["a run in a forked child"]
 
 
-def test_a_run_before_its_time_is_found_where_the_store_has_a_clock(
+@pytest.mark.parametrize(("ahead", "found"), [(0.1, 0), (0.5, 1)])
+def test_a_run_before_its_time_is_found(script: Script, ahead: float, found: int) -> None:
+    script.attempt("quick", 5, 5.0 - ahead, 5.1)
+    assert len(whats(early(script.story()))) == found
+
+
+def test_a_clock_that_is_ahead_explains_it_but_where_the_store_has_one(
     script: Script, claims: Script
 ) -> None:
     for each, found in ((script, 0), (claims, 1)):
+        each.note("clock", 1.0, number=1, offset=5)
         each.attempt("quick", 5, 3.0, 3.1)
         assert len(whats(early(each.story()))) == found
+
+
+def test_the_clock_of_another_process_explains_nothing(script: Script) -> None:
+    script.note("clock", 1.0, number=2, offset=5)
+    script.attempt("quick", 5, 3.0, 3.1)
+    assert len(whats(early(script.story()))) == 1
 
 
 # The rest of the promises

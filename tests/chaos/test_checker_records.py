@@ -3,7 +3,7 @@
 import pytest
 
 from chaos.check_records import wrong_statuses
-from chaos.check_slots import Takeovers, left_behind
+from chaos.check_takeovers import Takeovers, left_behind
 from chaos.kept import Claimed, Record
 from chaos.script import Script, ms
 

@@ -11,11 +11,20 @@ from chaos.command import main
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("store", ["memory://", "sqlite:///relative/store.db", "lockdir:////tmp"])
+@pytest.mark.parametrize(
+    "store",
+    ["memory://", "sqlite:///relative/store.db", "lockdir:////tmp", "redis://localhost:6379"],
+)
 def test_a_store_that_is_not_its_own_is_refused(
     store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--store", store]) == 2
+    assert "right " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("store", ["postgres", "redis"])
+def test_a_server_has_no_journal(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--store", store, "--journal", "wal"]) == 2
     assert "right " in capsys.readouterr().out
 
 

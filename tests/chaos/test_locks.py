@@ -10,9 +10,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from support.stopped import wait_until_stopped
 
 from chaos.faults import StoreFaults
-from chaos.locks import Lock, are_told, keep_others_out, locks_of, wait_until_stopped
+from chaos.locks import Lock, are_told, keep_others_out, locks_of
 from chaos.log import Log
 from chaos.place import Place
 from leasecron import SqliteBackend

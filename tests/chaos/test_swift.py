@@ -4,19 +4,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.servers import redis_url
+from support.stores import PostgresView, RedisView
 
 from chaos.check_slots import LOST, RUN
 from chaos.checker import check_jobs
 from chaos.jobs import WORKS, parts, swift, work_of
-from chaos.kept import Contents
+from chaos.kept import Contents, ContentsOfFiles
+from chaos.kept_in_servers import ContentsOfPostgres, ContentsOfRedis
 from chaos.log import Log, path_of_part, read_lines
 from chaos.place import Place
 from chaos.script import Script
 from chaos.verdict import Verdict
 from leasecron import RunResult
 from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.redis_store import RedisBackend
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.model import Claim, from_ms
+
+AnyBackend = SqliteBackend | LockDirBackend | PostgresBackend | RedisBackend
 
 SWIFT = swift(7)  # 431 ms after the second
 
@@ -130,21 +137,40 @@ def test_what_a_store_keeps_is_read_in_parts(tmp_path: Path, kind: str) -> None:
     folder.mkdir()
     backend: SqliteBackend | LockDirBackend
     backend = SqliteBackend(path) if kind == "sqlite" else LockDirBackend(path, create=True)
+    _check_parts(backend, ContentsOfFiles(place))
+
+
+def test_what_a_postgresql_store_keeps_is_read_in_parts() -> None:
+    view = PostgresView()
+    _check_parts(PostgresBackend(view.url), ContentsOfPostgres(view.url))
+    view.drop()
+
+
+def test_what_a_redis_store_keeps_is_read_in_parts() -> None:
+    view = RedisView()
+    contents = ContentsOfRedis(redis_url(), view.prefix)
+    _check_parts(RedisBackend(view.url), contents)
+    view._client.zremrangebyrank(f"{{{view.prefix}}}:slots", 0, 0)
+    assert contents.integrity() == "3 are kept, and 2 are listed"
+    view.drop()
+
+
+def _check_parts(backend: AnyBackend, contents: Contents) -> None:
     backend.open()
     slot = datetime.now(UTC).replace(microsecond=0)
     for name in ("swift-1", "swift-2", "quick"):
         _run(backend, name, slot)
     backend.close()
-    contents = Contents(place)
     assert contents.integrity() == "ok"
     for names in (["swift-1", "swift-2"], ["quick"], ["swift-9"]):
         kept = contents.of([work_of(name) for name in names])
         runs = {(name, round(slot.timestamp() * 1000)) for name in names if name != "swift-9"}
         assert kept.claims.keys() == {record.run for record in kept.records} == runs
         assert {claim.token for claim in kept.claims.values()} == {run[0] for run in runs}
+        assert {(each.instance, each.attempt) for each in kept.records} <= {("0-1", 1)}
 
 
-def _run(backend: SqliteBackend | LockDirBackend, name: str, slot: datetime) -> None:
+def _run(backend: AnyBackend, name: str, slot: datetime) -> None:
     claim = Claim(
         job=name,
         slot=slot,

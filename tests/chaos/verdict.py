@@ -12,7 +12,7 @@ class Verdict:
 
     ``slots`` counts them by what became of them, ``attempts`` by how they ended, ``records`` by
     their status; ``takeovers`` are second and later attempts, ``given_up`` the runs that a backup
-    was to take over.
+    was to take over; ``lateness`` counts first attempts by when they were begun.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -21,6 +21,7 @@ class Verdict:
     records: Counter[str] = field(default_factory=Counter)
     takeovers: int = 0
     given_up: int = 0
+    lateness: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Verdict") -> None:
         """Take in what was found of other jobs."""
@@ -30,3 +31,4 @@ class Verdict:
         self.records += other.records
         self.takeovers += other.takeovers
         self.given_up += other.given_up
+        self.lateness += other.lateness
