@@ -1,7 +1,7 @@
 """No attempt without a won claim, none of a run that has ended, and none while none can be won."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chaos.jobs import work_of
 from chaos.kept import Kept, Record
@@ -106,18 +106,25 @@ def in_a_child(story: Story) -> Iterator[Violation]:
             yield violation("a run in a forked child", attempt)
 
 
-def early(story: Story) -> Iterator[Violation]:
+def early(story: Story, kept: Kept) -> Iterator[Violation]:
     """Find runs that were begun before their time, though by a clock that was right."""
+    wrong = {life for life in story.lives if _clocks(story.troubles.of(life))}
+    ahead = {record.run for record in kept.records if record.attempt == 1 and record.life in wrong}
     for attempt in story.attempts:
-        ahead = attempt.slot / 1000 - (attempt.begun + story.offset)
-        if story.leases and _has_a_wrong_clock(story, attempt):
-            continue  # such stores leave it to the instance when its slots are due
-        if ahead > (_EARLY if story.leases else _EARLY_BY_ITS_STORE):
-            yield violation(f"a run was begun {ahead:.3f} s before its time", attempt)
+        early = attempt.slot / 1000 - (attempt.begun + story.offset)
+        # Stores with leases leave it to the instance when its slots are due; whoever takes over
+        # what one with a wrong clock has begun does so at once.
+        by_a_wrong_clock = _has_a_wrong_clock(story, attempt) or (
+            attempt.attempt > 1 and attempt.run in ahead
+        )
+        if story.leases and by_a_wrong_clock:
+            continue
+        if early > (_EARLY if story.leases else _EARLY_BY_ITS_STORE):
+            yield violation(f"a run was begun {early:.3f} s before its time", attempt)
 
 
 def fences_fall(story: Story) -> Iterator[Violation]:
-    """Find slots that were due after an outage of the server, with fences as of before it."""
+    """Find runs of slots that were due after an outage of the server, with fences as of before."""
     for outage in story.troubles.of(None):
         before = [each for each in story.attempts if each.begun <= outage.since]
         newest = max(before, key=lambda each: each.fence or 0, default=None)
@@ -125,14 +132,18 @@ def fences_fall(story: Story) -> Iterator[Violation]:
             continue
         for attempt in story.attempts:
             due = attempt.slot / 1000 - story.offset
-            if due <= outage.until or (attempt.fence or 0) > (newest.fence or 0):
+            won_after = attempt.attempt == 1 and attempt.begun >= due > outage.until
+            if not won_after or _has_a_wrong_clock(story, attempt):
                 continue
-            if not _has_a_wrong_clock(story, attempt):  # that could win it before the outage
+            if (attempt.fence or 0) <= (newest.fence or 0):
                 yield violation("a server gave a fence as of before its outage", newest, attempt)
 
 
 def _has_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
-    troubles = story.troubles.between(attempt.life, attempt.begun, attempt.begun)
+    return _clocks(story.troubles.between(attempt.life, attempt.begun, attempt.begun))
+
+
+def _clocks(troubles: Sequence[Trouble]) -> bool:
     return any(each.kind == "clock" for each in troubles)
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from chaos.outages import of_a_server
 from chaos.story import Attempt, Story
 from chaos.violation import Violation, violation
 
@@ -23,10 +24,15 @@ _STARTING = 15.0
 
 @dataclass(slots=True)
 class Lateness:
-    """Finds first attempts that were late for nothing, and counts the others."""
+    """Finds first attempts that were late for nothing, and counts the others.
+
+    ``back`` is for how many seconds after an outage of the server slots were still late, at most,
+    where the machine had time to spare.
+    """
 
     story: Story
     found: Counter[str] = field(default_factory=Counter)
+    back: float = 0.0
 
     def late(self) -> Iterator[Violation]:
         """Find them."""
@@ -38,6 +44,7 @@ class Lateness:
                 self.found[IN_TIME] += 1
             elif self._is_explained(attempt, due):
                 self.found[EXPLAINED] += 1
+                self._note_return(attempt, due)
             else:
                 self.found[LATE_FOR_NOTHING] += 1
                 text = f"a run was begun {attempt.begun - due:.3f} s after its slot, for nothing"
@@ -45,12 +52,21 @@ class Lateness:
 
     def _is_explained(self, attempt: Attempt, due: float) -> bool:
         """Say whether anything can have kept this process, or everybody, from an earlier begin."""
-        troubles = self.story.troubles
+        everybody = self.story.troubles.between(None, due - BACK, attempt.begun)
+        return bool(everybody) or self._is_its_own(attempt, due)
+
+    def _is_its_own(self, attempt: Attempt, due: float) -> bool:
+        """Say so of what befell the process or the machine, and neither the store nor others."""
         up = self.story.lives[attempt.life].up
         return bool(
-            troubles.between(None, due - BACK, attempt.begun)
-            or troubles.between(attempt.life, due, attempt.begun)
+            self.story.troubles.between(attempt.life, due, attempt.begun)
             or self.story.was_busy(due, attempt.begun)
             or up is None
             or due < up + _STARTING
         )
+
+    def _note_return(self, attempt: Attempt, due: float) -> None:
+        over = max((each.until for each in of_a_server(self.story, due - BACK, due)), default=due)
+        since_then = self.story.troubles.between(None, over, attempt.begun)
+        if not (any(each.since > over for each in since_then) or self._is_its_own(attempt, due)):
+            self.back = max(self.back, due - over)

@@ -46,7 +46,7 @@ def summary(story: Story, verdict: Verdict) -> Iterator[str]:
     )
     longest = max((stall.until - stall.since for stall in stalls), default=0.0)
     busy = sum(trouble.until - trouble.since for trouble in story.busy.of(None))
-    yield from _of_a_server(story)
+    yield from _of_a_server(story, verdict)
     yield (
         f"stalls of this machine: {len(stalls)}, the longest {longest:.1f} s;"
         f" without time to spare for {busy:.0f} s"
@@ -71,11 +71,14 @@ def summary(story: Story, verdict: Verdict) -> Iterator[str]:
         yield f"- and {len(verdict.violations) - _SHOWN} more"
 
 
-def _of_a_server(story: Story) -> Iterator[str]:
+def _of_a_server(story: Story, verdict: Verdict) -> Iterator[str]:
     outages = [each for each in story.troubles.of(None) if each.kind == "down"]
     if outages:
         longest = max(each.until - each.since for each in outages)
-        yield f"outages of the server: {len(outages)}, the longest {longest:.1f} s"
+        yield (
+            f"outages of the server: {len(outages)}, the longest {longest:.1f} s;"
+            f" slots were late for {verdict.back:.1f} s after one at most"
+        )
 
 
 def _counted(counter: Counter[str]) -> str:

@@ -29,6 +29,22 @@ def test_all_is_in_time_again_five_seconds_after_an_outage(
     assert judged(script) == [found]
 
 
+@pytest.mark.parametrize(
+    ("due", "back"),
+    [(20.0, 0.0), (21.0, 1.0), (24.0, 4.0), (26.0, 0.0)],
+)
+def test_how_long_it_takes_to_be_in_time_again_is_told(
+    script: Script, due: float, back: float
+) -> None:
+    script.note("fault", 20.0, kind="server-kill", since=18.0, until=20.0)
+    script.attempt("quick", due, due + 1.8, due + 1.9)
+    script.note("clock", 27.0, number=2, offset=1)
+    script.attempt("quick", 27.0, 28.8, 28.9, life=2)  # which has a reason of its own
+    lateness = Lateness(script.story())
+    assert len([*lateness.late()]) == (due == 26.0)
+    assert lateness.back == pytest.approx(back)
+
+
 @pytest.mark.parametrize(("life", "found"), [(1, EXPLAINED), (2, LATE_FOR_NOTHING)])
 def test_one_that_was_frozen_when_it_had_won_is_explained(
     script: Script, life: int, found: str

@@ -12,7 +12,8 @@ class Verdict:
 
     ``slots`` counts them by what became of them, ``attempts`` by how they ended, ``records`` by
     their status; ``takeovers`` are second and later attempts, ``given_up`` the runs that a backup
-    was to take over; ``lateness`` counts first attempts by when they were begun.
+    was to take over; ``lateness`` counts first attempts by when they were begun, and
+    ``back`` is for how many seconds after an outage of the server slots were still late at most.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -22,6 +23,7 @@ class Verdict:
     takeovers: int = 0
     given_up: int = 0
     lateness: Counter[str] = field(default_factory=Counter)
+    back: float = 0.0
 
     def add(self, other: "Verdict") -> None:
         """Take in what was found of other jobs."""
@@ -32,3 +34,4 @@ class Verdict:
         self.takeovers += other.takeovers
         self.given_up += other.given_up
         self.lateness += other.lateness
+        self.back = max(self.back, other.back)
