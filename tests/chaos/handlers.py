@@ -15,6 +15,9 @@ from leasecron.model import to_ms
 
 STEP = 0.1  # seconds between two looks of a handler
 
+_CAN_FORK = "FAKETIME_TIMESTAMP_FILE" not in os.environ
+"""libfaketime lets a child wait for ever that was forked while another thread read the clock."""
+
 
 class PlannedError(Exception):
     """The run ends by an exception, as its job had planned."""
@@ -50,7 +53,7 @@ def handle(work: Work, log: Log, ctx: RunContext) -> None:
 def _work(work: Work, log: Log, ctx: RunContext) -> None:
     slot = to_ms(ctx.slot)
     until = time.monotonic() + work.length(slot)
-    if work.forks:
+    if work.forks and _CAN_FORK:
         _fork(log, slot)
     while (left := until - time.monotonic()) > 0:
         if work.deaf:
