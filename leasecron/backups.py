@@ -28,7 +28,7 @@ HURRY = 0.03
 class Watch:
     """One watched run. ``since`` is when it was last checked, or else when the watch began."""
 
-    __slots__ = ("asked", "heartbeat", "job", "key", "since", "slot")
+    __slots__ = ("asked", "heartbeat", "job", "key", "since", "slot", "token")
 
     def __init__(self, job: DeclaredJob, slot: datetime, since: float) -> None:
         self.job = job
@@ -37,6 +37,7 @@ class Watch:
         self.key: Key = (job.name, slot)
         self.heartbeat = job.options.heartbeat
         self.asked = False  # the answer to a check has yet to come
+        self.token: str | None = None  # of a check that was not answered, and may have won
 
 
 class Check:
@@ -54,9 +55,10 @@ class Check:
 class Backups:
     """The runs that this instance watches; each once, however often it was skipped.
 
-    ``take_over`` claims the next attempt of a run, and says False where that cannot be done now.
-    Its answer comes back through one of ``watch``, ``not_started`` and ``drop``. ``failed`` is told
-    of a check that the store could not answer.
+    ``take_over`` claims the next attempt of a run, with the token of a check before or with one of
+    its own, and says False where that cannot be done now. Its answer comes back through one of
+    ``watch``, ``not_started`` and ``drop``. ``failed`` is told of a check that the store could not
+    answer.
 
     A check is one call for all runs that may be taken over, and one for those of which only the
     lease is looked at. Where there is no room to claim that many runs at once, the others follow as
@@ -68,7 +70,7 @@ class Backups:
         clock: Clock,
         timers: JobTimers,
         store: StoreQueue,
-        take_over: Callable[[DeclaredJob, datetime], bool],
+        take_over: Callable[[DeclaredJob, datetime, str | None], bool],
         failed: Callable[[DeclaredJob, datetime, BaseException], None],
     ) -> None:
         self._clock = clock
@@ -89,6 +91,15 @@ class Backups:
             watch = Watch(job, slot, self._clock.monotonic())
             self._watches[watch.key] = watch
         self._go_on(watch)
+
+    def ask_again_with(self, key: Key, token: str) -> None:
+        """Make the next checks with the token of one that the store did not answer.
+
+        If that one has won, nobody but its token finds the run; the others wait for its lease.
+        """
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.token = token
 
     def hurry(self, key: Key) -> None:
         """Check a run at once, almost: others are told of it at the same moment."""
@@ -188,7 +199,7 @@ class Backups:
             # lease, but take nothing over.
             self._store.submit("unfinished", watch.job.name, self._timers.post, self._looked, watch)
             watch.asked = True
-        elif self._take_over(watch.job, watch.slot):
+        elif self._take_over(watch.job, watch.slot, watch.token):
             watch.asked = True
         else:
             self._refused[watch] = None

@@ -93,6 +93,6 @@ class ClaimOnlyRunner(Runner):
         if self._wanted(request.job):
             self._skip(request, answer)
 
-    def _failed(self, request: Request, error: BaseException) -> None:
+    def _failed(self, request: Request, _claim: Claim, error: BaseException) -> None:
         if self._wanted(request.job):
             self._bus.error("claim", error, request.job.name, request.slot)

@@ -76,11 +76,11 @@ class LeaseRunner(Runner):
 
     # Claims
 
-    def _take_over(self, job: DeclaredJob, slot: datetime) -> bool:
+    def _take_over(self, job: DeclaredJob, slot: datetime, token: str | None = None) -> bool:
         key = (job.name, slot)
         if key in self._runs or key in self._claiming or not self._room.try_enter():
             return False
-        return self._enter(Request(job, slot, "takeover", "takeover"))
+        return self._enter(Request(job, slot, "takeover", "takeover", token))
 
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, asked_at: float) -> None:
         self._outage_told = False
@@ -139,7 +139,7 @@ class LeaseRunner(Runner):
             self.watch(request.job, answer.other)
         self.watch(request.job, request.slot)
 
-    def _failed(self, request: Request, error: BaseException) -> None:
+    def _failed(self, request: Request, claim: Claim, error: BaseException) -> None:
         if not self._wanted(request.job):
             return
         if request.mode == "claim":
@@ -149,6 +149,8 @@ class LeaseRunner(Runner):
             self._check_failed(request.job, request.slot, error)
         # The store may have taken the claim and failed to say so: a backup will find that out.
         self.watch(request.job, request.slot)
+        if request.mode == "takeover":
+            self._backups.ask_again_with(request.key, claim.token)
 
     def _check_failed(self, job: DeclaredJob, slot: datetime, error: BaseException) -> None:
         """Tell of failing checks once for an outage; its thread tells of a store that is away."""

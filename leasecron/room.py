@@ -18,12 +18,13 @@ from leasecron.timers import JobTimers
 
 
 class Request(NamedTuple):
-    """A run that this instance would claim."""
+    """A run that this instance would claim, with a ``token`` that it has claimed it with before."""
 
     job: DeclaredJob
     slot: datetime
     trigger: Trigger
     mode: Mode = "claim"
+    token: str | None = None
 
     @property
     def key(self) -> Key:

@@ -145,7 +145,7 @@ class Runner(ABC):
         claim = Claim(
             job=request.job.name,
             slot=request.slot,
-            token=f"{self._tokens.getrandbits(128):032x}",
+            token=request.token or f"{self._tokens.getrandbits(128):032x}",
             instance=self._bus.instance,
             lease=options.lease,
             overlap=options.overlap,
@@ -175,7 +175,7 @@ class Runner(ABC):
             return
         try:
             if isinstance(answer, BaseException):
-                self._failed(request, answer)
+                self._failed(request, claim, answer)
             elif answer.outcome == "won":
                 self._won(request, claim, answer, asked_at)
             else:
@@ -198,7 +198,7 @@ class Runner(ABC):
         """Deal with any answer but ``won``, also while stopping."""
 
     @abstractmethod
-    def _failed(self, request: Request, error: BaseException) -> None:
+    def _failed(self, request: Request, claim: Claim, error: BaseException) -> None:
         """Deal with a store that gave no answer, also while stopping."""
 
     def _skip(self, request: Request, answer: ClaimAnswer) -> None:

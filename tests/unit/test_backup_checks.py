@@ -10,7 +10,7 @@ import pytest
 from fake_instances import Once
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at
 
-from leasecron import RunContext
+from leasecron import BackendUnavailable, RunContext
 from leasecron.model import Claim, LeaseState
 
 NAP = 0.001
@@ -202,3 +202,33 @@ def test_a_look_that_fails_is_told_once_and_made_again_at_the_next_check(
     looks = len(backup.store.of("unfinished"))
     fleet.until(700)
     assert len(backup.store.of("unfinished")) == looks  # they are watched no more
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_takeover_whose_answer_was_lost_is_won_by_the_next_check(fleet: Fleet) -> None:
+    attempts: list[tuple[int, object]] = []
+    holder, backup = fleet.instance("holder"), fleet.instance("backup")
+
+    def handler(ctx: RunContext) -> None:
+        attempts.append((ctx.attempt, fleet.clock.now()))
+        ctx.sleep(10_000)
+
+    holder.every(600, handler, max_attempts=2)
+    holder.start()
+    fleet.until(601)
+    backup.every(600, handler, max_attempts=2)
+    backup.start()
+    fleet.until(602)
+    holder.store.cut()
+
+    def made_and_lost(claims: list[Claim]) -> None:
+        answers = backup.store.inner.claim(claims)
+        if answers[0].outcome == "won":
+            del backup.store.scripts["claim"]
+            raise BackendUnavailable("the connection was cut")
+
+    backup.store.scripts["claim"] = made_and_lost
+    # Its claims were answered until a lease after the crash, so the next check is of a won run.
+    fleet.until(602 + LEASE + 4 * HEARTBEAT + 1)
+    assert [attempt for attempt, _ in attempts] == [1, 2]
+    assert [(r.attempt, r.status) for r in fleet.history()] == [(1, "lost")]
