@@ -1,7 +1,7 @@
 """No attempt without a won claim, none of a run that has ended, and none while none can be won."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from chaos.jobs import work_of
 from chaos.kept import Kept, Record
@@ -96,7 +96,10 @@ def _begun_too_late(story: Story, attempt: Attempt, outage: Trouble) -> bool:
     if noticed is None or attempt.begun < outage.since + noticed:
         return False
     # One that had won before may only now have come to its turn.
-    return not story.gaps.between(attempt.life, outage.since - 0.5, attempt.begun)
+    return not (
+        story.gaps.between(attempt.life, outage.since - 0.5, attempt.begun)
+        or story.was_busy(outage.since, attempt.begun)
+    )
 
 
 def in_a_child(story: Story) -> Iterator[Violation]:
@@ -106,21 +109,23 @@ def in_a_child(story: Story) -> Iterator[Violation]:
             yield violation("a run in a forked child", attempt)
 
 
-def early(story: Story, kept: Kept) -> Iterator[Violation]:
+def early(story: Story) -> Iterator[Violation]:
     """Find runs that were begun before their time, though by a clock that was right."""
-    wrong = {life for life in story.lives if _clocks(story.troubles.of(life))}
-    ahead = {record.run for record in kept.records if record.attempt == 1 and record.life in wrong}
+    least = _EARLY if story.leases else _EARLY_BY_ITS_STORE
     for attempt in story.attempts:
-        early = attempt.slot / 1000 - (attempt.begun + story.offset)
-        # Stores with leases leave it to the instance when its slots are due; whoever takes over
-        # what one with a wrong clock has begun does so at once.
-        by_a_wrong_clock = _has_a_wrong_clock(story, attempt) or (
-            attempt.attempt > 1 and attempt.run in ahead
-        )
-        if story.leases and by_a_wrong_clock:
-            continue
-        if early > (_EARLY if story.leases else _EARLY_BY_ITS_STORE):
-            yield violation(f"a run was begun {early:.3f} s before its time", attempt)
+        ahead = attempt.slot / 1000 - (attempt.begun + story.offset)
+        if ahead > least and not (story.leases and _comes_from_a_wrong_clock(story, attempt)):
+            yield violation(f"a run was begun {ahead:.3f} s before its time", attempt)
+
+
+def _comes_from_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
+    """Say whether an attempt may be early where instances are left to know when slots are due.
+
+    Whoever takes over what one with a wrong clock has won does so at once.
+    """
+    if attempt.attempt == 1:
+        return _has_a_wrong_clock(story, attempt.life, attempt.begun)
+    return any(_has_a_wrong_clock(story, life, attempt.begun) for life in story.lives)
 
 
 def fences_fall(story: Story) -> Iterator[Violation]:
@@ -133,18 +138,14 @@ def fences_fall(story: Story) -> Iterator[Violation]:
         for attempt in story.attempts:
             due = attempt.slot / 1000 - story.offset
             won_after = attempt.attempt == 1 and attempt.begun >= due > outage.until
-            if not won_after or _has_a_wrong_clock(story, attempt):
+            if not won_after or _has_a_wrong_clock(story, attempt.life, attempt.begun):
                 continue
             if (attempt.fence or 0) <= (newest.fence or 0):
                 yield violation("a server gave a fence as of before its outage", newest, attempt)
 
 
-def _has_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
-    return _clocks(story.troubles.between(attempt.life, attempt.begun, attempt.begun))
-
-
-def _clocks(troubles: Sequence[Trouble]) -> bool:
-    return any(each.kind == "clock" for each in troubles)
+def _has_a_wrong_clock(story: Story, life: int, m: float) -> bool:
+    return any(each.kind == "clock" for each in story.troubles.between(life, m, m))
 
 
 def _died(story: Story, attempt: Attempt) -> bool:

@@ -47,7 +47,7 @@ def check_jobs(story: Story, kept: Kept, works: Sequence[Work]) -> Verdict:
         won_again(story, kept),
         begun_in_an_outage(story),
         in_a_child(story),
-        early(story, kept),
+        early(story),
         lateness.late(),
         wrong_statuses(story, kept),
         _for_leases(story, kept, takeovers) if story.leases else twice_in_one_process(story),

@@ -31,11 +31,6 @@ _CLAIMS = """
 """
 
 
-def life_of(instance: str) -> int:
-    """Return the number of the process that has this name."""
-    return int(instance.partition("-")[2])
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """One attempt, as history keeps it."""
@@ -51,11 +46,6 @@ class Record:
     def run(self) -> Run:
         """What the run is known by."""
         return (self.job, self.slot)
-
-    @property
-    def life(self) -> int:
-        """The process that has made it."""
-        return life_of(self.instance)
 
     def __str__(self) -> str:
         return (
@@ -78,7 +68,7 @@ class Claimed:
     @property
     def life(self) -> int:
         """The process that has won."""
-        return life_of(self.instance)
+        return int(self.instance.partition("-")[2])
 
 
 @dataclass(slots=True)

@@ -158,6 +158,16 @@ def test_one_that_had_won_before_and_was_starved_is_right(script: Script) -> Non
     assert whats(begun_in_an_outage(script.story())) == []
 
 
+@pytest.mark.parametrize(("since", "found"), [(1.5, 0), (2.0, 1)])
+def test_one_that_had_won_before_may_wait_on_a_machine_without_time_to_spare(
+    script: Script, since: float, found: int
+) -> None:
+    outage(script, 1.0, 5.0)
+    script.note("busy", 2.5, since=since, until=2.5)
+    script.attempt("quick", 1.0, 2.5, 2.6)
+    assert len(whats(begun_in_an_outage(script.story()))) == found
+
+
 @pytest.mark.parametrize(
     ("slot", "fence", "clock", "found"),
     [(6.0, 100, 0, 1), (6.0, 101, 0, 1), (6.0, 103, 0, 0), (4.9, 100, 0, 0), (6.0, 100, 5, 0)],
