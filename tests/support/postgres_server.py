@@ -142,4 +142,5 @@ def own_server(*settings: str) -> Iterator[OwnServer]:
         try:
             yield server
         finally:
-            server.kill()
+            server.resume()
+            server.stop()  # one that is killed leaves memory behind
