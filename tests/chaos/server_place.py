@@ -31,6 +31,7 @@ class ServerPlace:
         self.server: AnyServer
         self.direct = self._cut = ""
         self._proxy: Proxy
+        self._log: Path
 
     def __str__(self) -> str:
         return f"{self.kind}, a server of its own"
@@ -43,8 +44,10 @@ class ServerPlace:
     def made(self) -> Iterator[None]:
         """Have it there."""
         with self._postgres() if self.kind == "postgres" else self._redis():
-            yield
-            self._proxy.close()
+            try:
+                yield
+            finally:
+                self._proxy.close()
 
     def kinds(self) -> tuple[list[Kind], list[str]]:
         """Return what can befall it, and what cannot and why."""
@@ -53,12 +56,11 @@ class ServerPlace:
 
     def cut(self, kind: Kind, after: int) -> bool:
         """Cut a connection after so many bytes; False where the last cut is still to come."""
-        proxy = self._proxy
-        if kind == "cut-request":
-            done, proxy.cut_requests_after = proxy.cut_requests_after is None, after
-        else:
-            done, proxy.cut_answers_after = proxy.cut_answers_after is None, after
-        return done
+        direction = "cut_requests_after" if kind == "cut-request" else "cut_answers_after"
+        if getattr(self._proxy, direction) is not None:
+            return False
+        setattr(self._proxy, direction, after)
+        return True
 
     def keep(self, folder: Path) -> None:
         """Copy what tells of it."""

@@ -1,9 +1,11 @@
 """What befalls the server of a chaos run, and what is written down of it."""
 
+import socket
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
+from support.proxy import before_port
 
 from chaos.log import Log, read_lines
 from chaos.plan import Kind
@@ -67,3 +69,27 @@ def test_a_fault_is_undone_and_written_down_from_without_and_from_within(
 def test_a_process_keeps_nobody_from_a_server(tmp_path: Path) -> None:
     faults = ServerFaults(ServerPlace("postgres"), Log(tmp_path / "log"))
     assert not faults.is_held_by(faults.locks_of(1))
+
+
+@pytest.mark.parametrize("kind", ["cut-request", "cut-answer"])
+def test_a_connection_is_cut_once_in_the_middle_of_what_goes_through_it(kind: Kind) -> None:
+    place = ServerPlace("redis")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place._proxy = before_port(listener.getsockname()[1])
+        with socket.create_connection(place._proxy.address) as client:
+            server, _ = listener.accept()
+            with server:
+                assert place.cut(kind, 3)
+                assert not place.cut(kind, 3)  # the last cut is still to come
+                sender, receiver = (client, server) if kind == "cut-request" else (server, client)
+                sender.sendall(b"12345")
+                assert receiver.recv(10) == b"123"
+                assert receiver.recv(10) == b""
+                assert place.cut(kind, 3)
+        place._proxy.close()
+
+
+def test_every_other_instance_may_be_cut_off() -> None:
+    place = ServerPlace("redis")
+    place.direct, place._cut = "direct", "cut"
+    assert [place.url_of(number) for number in range(4)] == ["direct", "cut", "direct", "cut"]
