@@ -32,6 +32,9 @@ _STARTING_IN_TROUBLE = 15.0
 _CLOCK = 0.1
 """Seconds by which the clocks of the machine may have drifted apart since a run began."""
 
+_TAKEN_OVER = 1.5
+"""Seconds that a takeover may need beside the checks of a backup."""
+
 _STORED = 0.5
 """Seconds between what a handler, and what the store says of the beginning and the end of a run."""
 
@@ -167,7 +170,14 @@ class Slots:
         since, until = other.begun - _STORED, other.last.m + _STORED
         if not self.story.is_at_leisure(other.life, since - AFTER, until):
             since, until = since - work.lease, until + work.lease
+        if other.attempt > 1 and not self._was_begun(other.run, other.attempt - 1):
+            # Somebody has won before and not begun; his lease was over before this one began.
+            since = min(since, other.begun - work.lease - 2 * work.heartbeat - _TAKEN_OVER)
         return since <= said.m <= until
+
+    def _was_begun(self, run: Run, number: int) -> bool:
+        job, slot = run
+        return any((slot, number) == (each.slot, each.attempt) for each in self._attempts[job])
 
     def _meets_a_dead_claim(self, work: Work, slot: int, said: Said) -> bool:
         """Say whether one that was killed before its handler began may have left the lease."""

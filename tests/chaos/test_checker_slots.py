@@ -176,6 +176,18 @@ def test_a_slot_that_overlaps_is_explained() -> None:
     assert lost(script, "steady") == 0
 
 
+@pytest.mark.parametrize(("number", "begun", "found"), [(2, 19.0, 0), (2, 20.0, 1), (1, 19.0, 1)])
+def test_a_slot_that_meets_the_lease_of_one_that_won_and_did_not_begin_is_explained(
+    number: int, begun: float, found: int
+) -> None:
+    script = Script()
+    script.process(1, until=30.0)
+    script.every_slot("steady", 60.0, but=12.0)
+    script.attempt("steady", 45.5, begun, begun + 0.1, number=number)
+    script.skip("steady", 12.0, 12.1, "overlap")
+    assert lost(script, "steady") == found
+
+
 @pytest.mark.parametrize(("busy", "found"), [(True, 0), (False, 1)])
 def test_an_end_is_stored_late_where_the_machine_has_no_time_to_spare(
     busy: bool, found: int
