@@ -131,17 +131,18 @@ def _comes_from_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
 def fences_fall(story: Story) -> Iterator[Violation]:
     """Find runs of slots that were due after an outage of the server, with fences as of before."""
     for outage in story.troubles.of(None):
-        before = [each for each in story.attempts if each.begun <= outage.since]
-        newest = max(before, key=lambda each: each.fence or 0, default=None)
-        if outage.kind != "down" or newest is None:
+        if outage.kind != "down":
             continue
+        before = [each.fence or 0 for each in story.attempts if each.begun <= outage.since]
+        newest = max(before, default=0)
         for attempt in story.attempts:
             due = attempt.slot / 1000 - story.offset
             won_after = attempt.attempt == 1 and attempt.begun >= due > outage.until
             if not won_after or _has_a_wrong_clock(story, attempt.life, attempt.begun):
                 continue
-            if (attempt.fence or 0) <= (newest.fence or 0):
-                yield violation("a server gave a fence as of before its outage", newest, attempt)
+            if (attempt.fence or 0) <= newest:
+                text = f"a server gave a fence as of before its outage, when it was at {newest}"
+                yield violation(text, attempt)
 
 
 def _has_a_wrong_clock(story: Story, life: int, m: float) -> bool:

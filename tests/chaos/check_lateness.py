@@ -26,8 +26,7 @@ _STARTING = 15.0
 class Lateness:
     """Finds first attempts that were late for nothing, and counts the others.
 
-    ``back`` is for how many seconds after an outage of the server slots were still late, at most,
-    where the machine had time to spare.
+    ``back`` is for how many seconds after an outage of the server slots were still late, at most.
     """
 
     story: Story
@@ -52,18 +51,17 @@ class Lateness:
 
     def _is_explained(self, attempt: Attempt, due: float) -> bool:
         """Say whether anything can have kept this process, or everybody, from an earlier begin."""
-        everybody = self.story.troubles.between(None, due - BACK, attempt.begun)
-        return bool(everybody) or self._is_its_own(attempt, due)
+        return bool(
+            self.story.troubles.between(None, due - BACK, attempt.begun)
+            or self.story.was_busy(due, attempt.begun)
+            or self._is_its_own(attempt, due)
+        )
 
     def _is_its_own(self, attempt: Attempt, due: float) -> bool:
-        """Say so of what befell the process or the machine, and neither the store nor others."""
+        """Say so of what befell the process alone."""
         up = self.story.lives[attempt.life].up
-        return bool(
-            self.story.troubles.between(attempt.life, due, attempt.begun)
-            or self.story.was_busy(due, attempt.begun)
-            or up is None
-            or due < up + _STARTING
-        )
+        troubles = self.story.troubles.between(attempt.life, due, attempt.begun)
+        return bool(troubles) or up is None or due < up + _STARTING
 
     def _note_return(self, attempt: Attempt, due: float) -> None:
         over = max((each.until for each in of_a_server(self.story, due - BACK, due)), default=due)
