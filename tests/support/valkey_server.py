@@ -12,6 +12,9 @@ from pathlib import Path
 from support.servers import started_redis
 from support.stopped import wait_until_stopped
 
+_READY = 60.0
+"""Seconds for which a busy machine may read what was kept."""
+
 
 class OwnValkey:
     """A server that keeps what it has answered, at one port of this machine, and runs already."""
@@ -24,7 +27,7 @@ class OwnValkey:
 
     def start(self) -> None:
         """Start it again, with what it had kept, and return once it lets somebody in."""
-        self.server.start()
+        self.server.start(_READY)
 
     def stop(self) -> None:
         """Shut it down as an administrator does."""
