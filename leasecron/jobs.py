@@ -16,7 +16,8 @@ from leasecron.schedules import Schedule, check_schedule
 Handler = Callable[..., object]
 
 MOST_OF_NAME = 1000
-"""Characters that the name of a job or an instance may have."""
+"""Bytes that the name of a job or an instance may have in UTF-8: an index of a server's takes some
+2700."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +107,19 @@ def check_name(name: object) -> None:
         raise ConfigurationError(f"the name of a job is text, not {shown(name)}")
     if not name:
         raise ConfigurationError("the name of a job must not be empty ('')")
-    if len(name) > MOST_OF_NAME:
-        raise ConfigurationError(
-            f"the name of job {shown(name)} is too long: right are at most {MOST_OF_NAME}"
-            " characters"
-        )
     if "\0" in name:
         raise ConfigurationError(f"the name of job {shown(name)} must not contain a NUL character")
     try:
-        name.encode()
+        length = len(name.encode())
     except UnicodeEncodeError as error:
         raise ConfigurationError(
             f"the name of job {shown(name)} cannot be written as UTF-8 (a lone surrogate)"
         ) from error
+    if length > MOST_OF_NAME:
+        raise ConfigurationError(
+            f"the name of job {shown(name)} is too long ({length} bytes of UTF-8): right are at"
+            f" most {MOST_OF_NAME}"
+        )
 
 
 _REMEDIES = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from contract.driver import LEASE, Driver, a_claim, at
-from leasecron.model import ClaimAnswer
+from leasecron.jobs import MOST_OF_NAME
+from leasecron.model import ClaimAnswer, Declaration
 
 TOMORROW = 86_400.0
 
@@ -251,6 +254,17 @@ def test_a_call_with_nothing_in_it_answers_nothing(store: Driver) -> None:
     assert store.backend.declare([]) == []
     assert not store.backend.prune([])
     store.backend.save_results([])
+
+
+def test_a_job_may_have_the_longest_name_that_can_be_declared(store: Driver) -> None:
+    noise = random.Random(1)  # which no store can compress
+    job = "".join(chr(noise.randrange(0x10000, 0x20000)) for _ in range(MOST_OF_NAME // 4))
+    store.backend.declare([Declaration(job, "daily")])
+    fence = store.win(0, "a", job=job)
+    store.save(0, fence, job=job)
+
+    assert store.finish(0, "a", job=job)
+    assert store.statuses(job) == [(fence, "success")]
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,16 @@ def as_options(name: str) -> Any:
     return {name: 1}
 
 
-def test_a_name_is_at_most_a_thousand_characters_long() -> None:
+def test_a_name_is_at_most_a_thousand_bytes_long() -> None:
     scheduler = Scheduler("memory://", instance="i" * MOST_OF_NAME)
     scheduler.every("j" * MOST_OF_NAME, "10s", print)
-    with pytest.raises(ConfigurationError, match=r"too long.* at most 1000 characters"):
+    with pytest.raises(ConfigurationError, match=r"too long \(1001 bytes.* at most 1000"):
         scheduler.every("j" * (MOST_OF_NAME + 1), "10s", print)
     with pytest.raises(ConfigurationError, match="instance is 'iii"):
         Scheduler("memory://", instance="i" * (MOST_OF_NAME + 1))
+    scheduler.every("\N{ROCKET}" * (MOST_OF_NAME // 4), "10s", print)
+    with pytest.raises(ConfigurationError, match=r"too long \(1004 bytes of UTF-8\)"):
+        scheduler.every("\N{ROCKET}" * (MOST_OF_NAME // 4 + 1), "10s", print)
 
 
 @pytest.mark.parametrize(
