@@ -54,8 +54,8 @@ class StoreQueue:
         self._outages = Outages(backend, clock, on_error)
         self._on_released = on_released
         # In simulated time a thread waits for nothing else than its clock.
-        is_real = isinstance(clock, SystemClock)
-        self._notifying = backend if is_real and isinstance(backend, Notifying) else None
+        is_heard = on_released is not None and isinstance(clock, SystemClock)
+        self._notifying = backend if is_heard and isinstance(backend, Notifying) else None
         self._waker: Waker
         if self._notifying is None:
             self._waker = clock.waker()
@@ -185,17 +185,20 @@ class StoreQueue:
 
     def _run(self, opened: Waker) -> None:
         if self._open(opened):
+            self._hear_from_now_on()
             while True:
                 try:
                     if self._closing is not None and self._passes.all_recorded:
                         break
                     self._receive(self._passes.wait_for())
-                    self._hear()
+                    if self._notifying is not None:
+                        self._notifying.pass_on()
                     self._passes.make()
                 except Exception:
                     # Nothing that anybody else does may end the thread that keeps leases.
                     logger.exception("the store thread met an error that it does not know")
             with contextlib.suppress(Exception):
+                self._hear_no_more()
                 self._backend.close()
         self._ended = True
         self._receive(0.0)
@@ -232,12 +235,13 @@ class StoreQueue:
         for item in self._waker.drain():
             self._take(item)
 
-    def _hear(self) -> None:
-        """Tell of runs that others have given back, where the store tells of them."""
-        if self._notifying is not None:
-            for job, slot in self._notifying.released():  # read by whoever has the connection
-                if self._on_released is not None:
-                    self._on_released(job, slot)
+    def _hear_from_now_on(self) -> None:
+        if self._notifying is not None and self._on_released is not None:
+            self._notifying.hear(self._on_released)
+
+    def _hear_no_more(self) -> None:
+        if self._notifying is not None and self._on_released is not None:
+            self._notifying.hear_no_more(self._on_released)
 
     def _take(self, item: Any) -> None:
         match item:

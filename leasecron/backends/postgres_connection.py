@@ -81,7 +81,7 @@ class PostgresConnection(ServerConnection[Wire]):
         super().__init__(description)
         self._conninfo = conninfo
         self._schema = schema
-        self._listens = listens
+        self._listens = self._can_listen = listens
 
     def ask(self, statement: str, values: Sequence[str | None] = ()) -> str:
         """Execute a statement of one row and one column and return that, or an empty text."""
@@ -91,21 +91,16 @@ class PostgresConnection(ServerConnection[Wire]):
     def _heard(self, listener: Wire) -> list[str]:
         return [] if self._wire is None else listener.notices(besides=self._wire.process)
 
-    def _listen(self, wire: Wire) -> None:
-        """Have a second connection for notices; a pooler would give its session to others."""
-        self._stop_listening()
-        if not self._listens or wire.is_pooled(ASK):
-            return
-        try:
-            listener = Wire(self._conninfo)
-        except psycopg.OperationalError:  # such as one connection too many
-            return
+    def _new_listener(self) -> Wire | None:
+        if not self._can_listen:
+            return None
+        listener = Wire(self._conninfo)
         try:
             listener.run(f"LISTEN {quoted(self._schema)}", ASK)
         except BaseException:
             listener.close()
             raise
-        self._listener = listener
+        return listener
 
     def _translated(self) -> AbstractContextManager[None]:
         return translated(self.description)
@@ -124,7 +119,8 @@ class PostgresConnection(ServerConnection[Wire]):
             check_version(version, self.description)
             if version < newest_version():
                 make_ready(wire, self._schema, self.description)
-            self._listen(wire)
+            # A pooler would give the session of a listener to others.
+            self._can_listen = self._listens and not wire.is_pooled(ASK)
         except BaseException:
             wire.close()
             raise

@@ -46,24 +46,16 @@ class RedisConnection(ServerConnection[Wire]):
     def _heard(self, listener: Wire) -> list[str]:
         return listener.notices()
 
-    def _listen(self, node: Node | None) -> None:
-        """Have a second connection for notices."""
-        self._stop_listening()
+    def _new_listener(self) -> Wire | None:
         if not self._address.listens:
-            return
-        try:
-            listener = Wire(self._address, node)
-        except (exceptions.RedisError, OSError):  # such as one connection too many
-            return
+            return None
+        listener = Wire(self._address, self._node)
         try:
             listener.listen(self.keys[0])
-        except exceptions.ResponseError:  # whoever may not subscribe
-            listener.close()
-            return
         except BaseException:
             listener.close()
             raise
-        self._listener = listener
+        return listener
 
     def _translated(self) -> AbstractContextManager[None]:
         return translated(self.description, lambda: self._times > 0)
@@ -100,7 +92,6 @@ class RedisConnection(ServerConnection[Wire]):
                 raise
             else:
                 self._node = node
-                self._listen(node)
                 return wire
         raise BackendUnavailable(f"the nodes of the store {self.description} do not agree on it")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, Literal
@@ -16,11 +15,13 @@ from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.checks import Check
 from leasecron.backends.rows import milliseconds
 from leasecron.backends.server_connection import ServerConnection, W
+from leasecron.backends.servers import Told
 from leasecron.clock import Clock
 from leasecron.errors import BackendError
 from leasecron.model import (
     MAX_RECORDS,
     Claim,
+    ClaimAnswer,
     Ending,
     LeaseRef,
     Retention,
@@ -45,6 +46,7 @@ class ServerBackend(ABC, Generic[W]):
         self._server = server
         self._warnings: tuple[str, ...] = ()
         self._pruned = 0
+        self._hearers: list[Told] = []
 
     @abstractmethod
     def _checks(self, wire: W) -> list[Check]:
@@ -90,19 +92,31 @@ class ServerBackend(ABC, Generic[W]):
 
     def forget(self) -> None:
         self._server.forget()
+        self._hearers = []
 
     def listening(self) -> int | None:
         """Return a descriptor that can be read once a run was given back, where one listens."""
         return self._server.listening()
 
-    def released(self) -> list[tuple[str, datetime]]:
-        """Return jobs and slots of runs that others gave back, without waiting for any."""
-        found = []
+    def hear(self, told: Told) -> None:
+        """Have ``told`` called with each run that others give back, whoever passes it on."""
+        self._hearers.append(told)
+
+    def hear_no_more(self, told: Told) -> None:
+        """Undo ``hear``; harmless where that was not done."""
+        if told in self._hearers:
+            self._hearers.remove(told)
+
+    def pass_on(self) -> None:
+        """Tell all who hear of the runs that others have given back, without waiting for any."""
         for notice in self._notices():
-            slot, _, job = notice.partition(" ")
-            with suppress(ValueError, OverflowError):  # anybody may say anything on a channel
-                found.append((job, from_ms(int(slot))))
-        return found
+            text, _, job = notice.partition(" ")
+            try:
+                slot = from_ms(int(text))
+            except (ValueError, OverflowError):  # anybody may say anything on a channel
+                continue
+            for told in [*self._hearers]:
+                told(job, slot)
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         """Go on with the pass over all that is old; True until it has come to its end.
@@ -151,6 +165,11 @@ def columns_of_claims(claims: Sequence[Claim]) -> Columns:
         [claim.mode for claim in claims],
         [claim.trigger for claim in claims],
     )
+
+
+def early(claim: Claim, now: int) -> ClaimAnswer:
+    """Return the answer to a claim of a slot that is still to come at a time of the server's."""
+    return ClaimAnswer("early", wait=(to_ms(claim.slot) - now) / 1000)
 
 
 def columns_of_leases(leases: Sequence[LeaseRef]) -> Columns:

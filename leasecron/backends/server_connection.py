@@ -2,16 +2,18 @@
 
 All calls share it, one at a time. It is used only in the process that opened it. One that fails is
 let go of, and the next call opens another; how often that is tried is up to whoever calls. Beside
-it may be another one that only listens; without it backups find out by themselves, later.
+it may be another one that only listens; without it backups find out by themselves, later. So it is
+replaced once there is a call, but not again and again.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Generic, Protocol, TypeVar
 
 from leasecron.errors import BackendError, SchedulerStateError
@@ -30,6 +32,10 @@ class Wire(Protocol):
 
 W = TypeVar("W", bound=Wire)
 
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 60.0
+"""Seconds between two attempts to have a listener: after the first, and after many."""
+
 
 class ServerConnection(ABC, Generic[W]):
     """Counted opens, calls one at a time, and the way over forks and outages."""
@@ -41,10 +47,16 @@ class ServerConnection(ABC, Generic[W]):
         self._times = 0
         self._wire: W | None = None
         self._listener: W | None = None
+        self._listen_at = 0.0  # not again before
+        self._listen_delay = 0.0
 
     @abstractmethod
     def _connected(self) -> W:
         """Return a connection to a server that can be used, with the store in it ready."""
+
+    @abstractmethod
+    def _new_listener(self) -> W | None:
+        """Return another connection, by which notices come; None where there can be none."""
 
     @abstractmethod
     def _translated(self) -> AbstractContextManager[None]:
@@ -63,7 +75,7 @@ class ServerConnection(ABC, Generic[W]):
         self._check_process()
         with self._lock, self._translated():
             if not self._times:
-                self._wire = self._connected()
+                self._connect()
             self._times += 1
 
     def close(self) -> None:
@@ -96,13 +108,16 @@ class ServerConnection(ABC, Generic[W]):
             if not self._times:
                 raise SchedulerStateError(f"the store {self.description} is not open")
             if self._wire is None:
-                self._wire = self._connected()
+                self._connect()
+            assert self._wire is not None
             try:
                 yield self._wire
             except BaseException as error:
                 if self._is_gone(error):
                     self._let_go()
                 raise
+            if self._listener is None and time.monotonic() >= self._listen_at:
+                self._listen()
 
     def listening(self) -> int | None:
         """Return what can be read once there are notices; None where nobody listens."""
@@ -120,6 +135,20 @@ class ServerConnection(ABC, Generic[W]):
             except BackendError:
                 self._stop_listening()
                 return []
+
+    def _connect(self) -> None:
+        self._wire = self._connected()
+        self._listen()
+
+    def _listen(self) -> None:
+        """Have a listener if that is possible, and note when to try it again if need be."""
+        now = time.monotonic()
+        if now - self._listen_at > LONGEST_DELAY:  # the last one has done for some time
+            self._listen_delay = 0.0
+        self._listen_delay = min(LONGEST_DELAY, max(FIRST_DELAY, 2 * self._listen_delay))
+        self._listen_at = now + self._listen_delay
+        with suppress(BackendError), self._translated():
+            self._listener = self._new_listener()
 
     def _stop_listening(self) -> None:
         listener, self._listener = self._listener, None

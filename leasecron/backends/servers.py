@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -21,9 +21,13 @@ class ServerStore(Protocol):
         """Look at the server and the store, and change nothing; what is wrong is an answer."""
 
 
+Told = Callable[[str, datetime], None]
+"""Takes the job and the slot of a run that was given back, from whichever store thread."""
+
+
 @runtime_checkable
 class Notifying(Protocol):
-    """A store that tells at once of runs that were given back; for the store thread only."""
+    """A store that tells at once of runs that were given back; for store threads only."""
 
     def listening(self) -> int | None:
         """Return a descriptor that can be read once there is something to be told, if there is one.
@@ -31,8 +35,17 @@ class Notifying(Protocol):
         It may be another one after each call of the store.
         """
 
-    def released(self) -> Sequence[tuple[str, datetime]]:
-        """Return jobs and slots of runs that were given back, without waiting for any."""
+    def hear(self, told: Told) -> None:
+        """Have ``told`` called with each run that others give back, whoever passes it on."""
+
+    def hear_no_more(self, told: Told) -> None:
+        """Undo :meth:`hear`; harmless where that was not done."""
+
+    def pass_on(self) -> None:
+        """Tell all who hear of what has come, without waiting for more.
+
+        Several schedulers of a process may share the store, and any of them has the notices of all.
+        """
 
 
 @runtime_checkable

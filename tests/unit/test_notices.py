@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -20,9 +21,11 @@ from support.servers import postgres_url, redis_url
 from support.stores import PostgresView, RedisView
 
 from leasecron import RunContext, Scheduler
+from leasecron.backends import server_connection
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.backends.urls import backend_for
+from leasecron.errors import BackendUnavailable
 from leasecron.model import Ending, from_seconds
 from leasecron.testing import EventRecorder
 
@@ -69,13 +72,23 @@ class OneSlot:
         return self.slot if t >= self.slot else None
 
 
+def passed_on_to(backend: Backend, found: list[tuple[str, datetime]]) -> None:
+    def told(job: str, slot: datetime) -> None:
+        found.append((job, slot))
+
+    backend.hear(told)
+    backend.pass_on()
+    backend.hear_no_more(told)
+
+
 def heard(backend: Backend, timeout: float) -> list[tuple[str, datetime]]:
     descriptor = backend.listening()
     assert descriptor is not None
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if select.select([descriptor], [], [], timeout)[0]:
-            found = [*backend.released()]
+            found: list[tuple[str, datetime]] = []
+            passed_on_to(backend, found)
             if found or backend.listening() is None:
                 return found
     return []
@@ -129,16 +142,41 @@ def test_who_does_not_want_to_listen_has_one_connection(view: View) -> None:
     backend = backend_of(f"{view.url}&listen=off")
     backend.open()
     assert backend.listening() is None
-    assert backend.released() == []
+    backend.pass_on()
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    assert backend.claim([claim])[0].outcome == "won"
+    assert backend.listening() is None
     backend.close()
 
 
-def test_a_listener_that_was_cut_off_costs_nothing_but_time(
-    backends: list[Backend],
-) -> None:
-    holder, backup = backends
-    if isinstance(backup, PostgresBackend):
-        listener = backup._server._listener
+def test_all_who_share_a_store_are_told_whoever_passes_it_on(backends: list[Backend]) -> None:
+    holder, shared = backends
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    one: list[datetime] = []
+    other: list[datetime] = []
+    tell_one, tell_other = (
+        (lambda _job, slot: one.append(slot)),
+        (lambda _job, slot: other.append(slot)),
+    )
+    shared.hear(tell_one)
+    shared.hear(tell_other)
+    holder.claim([claim])
+    holder.release([Ending("job", claim.slot, "a", "interrupted")])
+
+    assert heard(shared, LONG) == [("job", claim.slot)]
+    assert one == other == [claim.slot]
+    shared.hear_no_more(tell_one)
+    again = replace(claim, token="b", mode="takeover")
+    holder.claim([again])
+    holder.release([Ending("job", claim.slot, "b", "interrupted")])
+    heard(shared, LONG)
+    assert (len(one), len(other)) == (1, 2)
+
+
+def cut_off(backend: Backend) -> None:
+    """End the connection that listens, and no other, and have that noticed."""
+    if isinstance(backend, PostgresBackend):
+        listener = backend._server._listener
         assert listener is not None
         with psycopg.connect(postgres_url(), autocommit=True) as admin:
             admin.execute("SELECT pg_terminate_backend(%s)", [listener.process])
@@ -146,7 +184,54 @@ def test_a_listener_that_was_cut_off_costs_nothing_but_time(
         client: Any = redis.from_url(redis_url())
         client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
         client.close()
-    assert heard(backup, LONG) == []
+    assert heard(backend, LONG) == []
+
+
+def test_a_listener_that_was_cut_off_is_replaced_at_a_call(
+    backends: list[Backend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, backup = backends
+    monkeypatch.setattr(server_connection, "LONGEST_DELAY", 0.0)
+    backup.suspend()  # so that it connects anew
+    backup.unfinished(["job"])
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    for _ in range(2):
+        cut_off(backup)
+        assert backup.unfinished(["job"]) == []
+        assert backup.listening() is not None
+    holder.claim([claim])
+    holder.release([Ending("job", claim.slot, "a", "interrupted")])
+    assert heard(backup, LONG) == [("job", claim.slot)]
+
+
+def test_a_listener_that_cannot_be_had_is_asked_for_less_and_less(
+    backends: list[Backend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _holder, backup = backends
+    began = time.monotonic() + 1000
+    now, asked = [began], []
+
+    def none_to_be_had() -> None:
+        asked.append(now[0] - began)
+        raise BackendUnavailable("one too many")
+
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(server_connection, "time", clock)
+    monkeypatch.setattr(backup._server, "_new_listener", none_to_be_had)
+    backup.suspend()
+    while now[0] < began + 300:
+        backup.unfinished(["job"])
+        assert backup.listening() is None
+        now[0] += 0.5
+
+    assert asked == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
+
+
+def test_a_listener_that_was_cut_off_costs_nothing_but_time(
+    backends: list[Backend],
+) -> None:
+    holder, backup = backends
+    cut_off(backup)
     assert backup.listening() is None
     claim = a_claim(round(time.time(), 3) - START, "a")
     assert backup.claim([claim])[0].outcome == "won"
