@@ -16,8 +16,8 @@ from leasecron.clock import Clock, Waker
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
-from leasecron.model import Retention
-from leasecron.recovery import Recovery
+from leasecron.model import Declaration, Retention
+from leasecron.recovery import Recovery, describe
 from leasecron.runner import Runner
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
@@ -27,6 +27,12 @@ PRUNE_JOBS = 500
 
 PRUNE_EVERY = 600.0
 """Seconds between two prunings of all jobs; nothing is kept for less than a day."""
+
+SEEN_EVERY = 60.0
+"""Seconds after which an instance has a store with leases note that it is there, at the latest.
+
+Whoever asks whether a store is in use looks back twice as far.
+"""
 
 _RUNNERS: dict[str, type[Runner]] = {"lease": LeaseRunner, "claim-only": ClaimOnlyRunner}
 
@@ -49,11 +55,12 @@ class Engine:
         self.closed = False
         self._clock = clock
         self._bus = bus
+        self._has_leases = backend.kind == "lease"
         self._end_events: Callable[[Callable[[], None]], None] = _not_started
         self._stopping = False
         self._closing = False
         self._waiting: list[Waker] = []
-        self._jobs: set[DeclaredJob] = set()
+        self._jobs: dict[DeclaredJob, None] = {}
         self._to_prune: list[DeclaredJob] = []
         self.store = StoreQueue(backend, clock, self._store_failed, self._released)
         self.timers = JobTimers(clock, fire, self._schedule_failed, self._clocks_jumped)
@@ -72,6 +79,8 @@ class Engine:
         for job in jobs:
             self.add(job)
         self.timers.post(self._prune)
+        if self._has_leases:
+            self.timers.post(self._be_seen_later)
         self.started = True
 
     def abandon(self) -> None:
@@ -116,11 +125,11 @@ class Engine:
 
     def _add(self, job: DeclaredJob) -> None:
         if not (self._stopping or job.removed or job in self._jobs):
-            self._jobs.add(job)
+            self._jobs[job] = None
             self.recovery.recover(job)
 
     def _remove(self, job: DeclaredJob) -> None:
-        self._jobs.discard(job)
+        self._jobs.pop(job, None)
         self.timers.disarm(job)
         self.runner.forget(job)
         self.recovery.forget(job)
@@ -188,6 +197,27 @@ class Engine:
             self.timers.after(0.0, self._prune_jobs, retentions)
         else:
             self.timers.after(0.0 if self._to_prune else PRUNE_EVERY, self._prune)
+
+    def _be_seen_later(self) -> None:
+        # Not all instances at once, though they were started together.
+        self.timers.after(SEEN_EVERY * (0.75 + self._clock.random.random() / 4), self._be_seen)
+
+    def _be_seen(self) -> None:
+        """Have one job declared again, of however many: an instance that only waits is in use."""
+        job = next(iter(self._jobs), None)
+        if job is None:
+            self._be_seen_later()
+            return
+        self.store.submit(
+            "declare",
+            Declaration(job.name, describe(job)),
+            lambda answer, _: self.timers.post(self._was_seen, answer),
+        )
+
+    def _was_seen(self, answer: object) -> None:
+        if isinstance(answer, BaseException):
+            self._bus.error("declare", answer)
+        self._be_seen_later()
 
     def _clocks_jumped(self) -> None:
         self.runner.clocks_jumped()
