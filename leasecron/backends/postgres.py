@@ -30,10 +30,11 @@ from leasecron.backends.server_backend import (
     ServerBackend,
     columns_of_claims,
     columns_of_leases,
+    early,
     keys_of,
     result_of,
 )
-from leasecron.backends.transfer import Page
+from leasecron.backends.transfer import Absorbed, Page
 from leasecron.model import (
     LARGEST_INTEGER,
     Claim,
@@ -94,7 +95,8 @@ class PostgresBackend(ServerBackend[Wire]):
         if not claims:
             return []
         found = self._call("claim", *columns_of_claims(claims))
-        return [_answer(values) for values in zip(*found, strict=True)]
+        answers = zip(*found, strict=True)
+        return [_answer(claim, values) for claim, values in zip(claims, answers, strict=True)]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
         if not leases:
@@ -132,14 +134,16 @@ class PostgresBackend(ServerBackend[Wire]):
         """Give no fence below this one from now on."""
         self._call("raise_fences", next_fence)
 
-    def absorb(self, page: Page) -> None:
+    def absorb(self, page: Page) -> Absorbed:
         """Keep what is not there yet, without a change of what is; a second time without effect."""
+        jobs = runs = records = clashing = 0
         if page.jobs:
-            self._call("absorb_jobs", *zip(*map(astuple, page.jobs), strict=True))
+            jobs = self._call("absorb_jobs", *zip(*map(astuple, page.jobs), strict=True))
         if page.runs:
-            self._call("absorb_runs", *zip(*map(_row, page.runs), strict=True))
+            runs = self._call("absorb_runs", *zip(*map(_row, page.runs), strict=True))
         if page.results:
-            self._call("absorb_results", *_columns_of(page.results))
+            records, clashing = self._call("absorb_results", *_columns_of(page.results))
+        return Absorbed(jobs, runs, records, clashing)
 
     def history(
         self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
@@ -203,8 +207,10 @@ def _columns_of(results: Sequence[RunResult]) -> tuple[Sequence[Any], ...]:
     )
 
 
-def _answer(values: Sequence[Any]) -> ClaimAnswer:
+def _answer(claim: Claim, values: Sequence[Any]) -> ClaimAnswer:
     outcome, attempt, fence, holder, other, abandoned, closed = values
+    if outcome == "early":
+        return early(claim, other)
     return ClaimAnswer(
         outcome,
         attempt,

@@ -1,5 +1,5 @@
 -- What another store hands over: kept where it is not there yet, and a second time without effect.
-CREATE FUNCTION {schema}.raise_fences(next_fence json) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.raise_fences(next_fence json) RETURNS void
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 BEGIN
     -- Far above, since others may draw numbers between the look and the change.
@@ -9,10 +9,14 @@ BEGIN
 END
 $body$;
 
-CREATE FUNCTION {schema}.absorb_jobs(
+CREATE OR REPLACE FUNCTION {schema}.absorb_jobs(
     names json, schedules json, first json, latest json, marks json
-) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
+DECLARE
+    added bigint;
 BEGIN
+    SELECT count(*) INTO added FROM unnest({schema}.texts(names)) AS a(name)
+    WHERE NOT EXISTS (SELECT FROM {schema}.jobs AS j WHERE j.name = a.name);
     INSERT INTO {schema}.jobs AS j (name, schedule, first_seen, last_seen, pruned)
     SELECT a.name, a.schedule, a.first::bigint, a.latest::bigint, a.mark::bigint
     FROM ROWS FROM (
@@ -24,13 +28,16 @@ BEGIN
     ON CONFLICT (name) DO UPDATE SET
         first_seen = least(j.first_seen, excluded.first_seen),
         pruned = greatest(j.pruned, excluded.pruned);
+    RETURN to_json(added);
 END
 $body$;
 
-CREATE FUNCTION {schema}.absorb_runs(
+CREATE OR REPLACE FUNCTION {schema}.absorb_runs(
     jobs json, slots json, states json, tokens json, attempts json, losses json, fences json,
     released_fences json, instances json, triggers json, claimed json, leases json, ends json
-) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
+DECLARE
+    added bigint;
 BEGIN
     PERFORM {schema}.lock_jobs(
         ARRAY(SELECT DISTINCT j FROM unnest({schema}.texts(jobs)) AS j), {schema}.now_ms()
@@ -54,13 +61,20 @@ BEGIN
     )
     ORDER BY a.job, a.slot::bigint
     ON CONFLICT (job, slot) DO NOTHING;
+    GET DIAGNOSTICS added = ROW_COUNT;
+    RETURN to_json(added);
 END
 $body$;
 
-CREATE FUNCTION {schema}.absorb_results(
+-- Two sources may have given the same fences, of which a store can keep one record each: so how many
+-- are of other attempts than what has their place is answered too.
+CREATE OR REPLACE FUNCTION {schema}.absorb_results(
     fences json, jobs json, slots json, attempts json, instances json, triggers json,
     statuses json, started json, ended json, errors json
-) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
+DECLARE
+    added bigint;
+    clashing bigint;
 BEGIN
     INSERT INTO {schema}.results
     SELECT
@@ -75,5 +89,13 @@ BEGIN
     ) AS a(fence, job, slot, attempt, instance, trigger, status, started, ended, error)
     ORDER BY a.fence::bigint
     ON CONFLICT (fence) DO NOTHING;
+    GET DIAGNOSTICS added = ROW_COUNT;
+    SELECT count(*) INTO clashing FROM ROWS FROM (
+        json_array_elements_text(fences), json_array_elements_text(jobs),
+        json_array_elements_text(slots), json_array_elements_text(attempts)
+    ) AS a(fence, job, slot, attempt)
+    JOIN {schema}.results AS r ON r.fence = a.fence::bigint
+    WHERE (r.job, r.slot, r.attempt) <> (a.job, a.slot::bigint, a.attempt::integer);
+    RETURN json_build_array(added, clashing);
 END
 $body$;

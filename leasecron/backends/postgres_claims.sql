@@ -1,177 +1,34 @@
--- What is asked and what is answered, one for each item of a batch.
-CREATE TYPE {schema}.asked_claim AS (
-    place bigint, job text, slot bigint, token text, instance text, lease bigint, overlap text,
-    max_attempts integer, max_late double precision, mode text, trigger text
-);
-CREATE TYPE {schema}.claim_answer AS (
-    place bigint, outcome text, attempt integer, fence bigint, holder text, other bigint,
-    abandoned boolean, closed {schema}.results[]
-);
-CREATE FUNCTION {schema}.has_ended(run {schema}.runs) RETURNS boolean LANGUAGE sql IMMUTABLE AS $body$
-    SELECT run.state NOT IN ('claimed', 'released')
+-- When the server began, in microseconds: another one, and the same after a restart, has another.
+CREATE OR REPLACE FUNCTION {schema}.server_started() RETURNS bigint
+LANGUAGE sql STABLE AS $body$
+    SELECT floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
 $body$;
 
-CREATE FUNCTION {schema}.is_alive(run {schema}.runs, now bigint) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $body$
-    SELECT NOT run.lease_ended AND run.lease_until > now
-$body$;
-
-CREATE FUNCTION {schema}.texts(items json) RETURNS text[] LANGUAGE sql IMMUTABLE AS $body$
-    SELECT ARRAY(SELECT json_array_elements_text(items))
-$body$;
-
--- Record the latest attempt of a run as lost; without effect where its record is there already.
-CREATE FUNCTION {schema}.record_lost(run {schema}.runs, now bigint) RETURNS {schema}.results
+-- Make sure that no fence is given a second time. A server that was started since the last one was
+-- given may have forgotten some: it took the place of another one that was a moment ahead of it, or
+-- commits without waiting for its disk. So it goes on far above what it knows of. Whoever is about
+-- to give a fence asks first, so that nobody draws one between the look and the change.
+CREATE OR REPLACE FUNCTION {schema}.pass_lost_fences() RETURNS void
 LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
-    lost {schema}.results;
+    started bigint := {schema}.server_started();
 BEGIN
-    lost := ROW(
-        run.fence, run.job, run.slot, run.attempt, run.instance, run.trigger, 'lost',
-        run.claimed_at, greatest(run.claimed_at, least(run.lease_until, now)), NULL
-    );
-    INSERT INTO {schema}.results SELECT lost.* ON CONFLICT (fence) DO NOTHING;
-    RETURN lost;
-END
-$body$;
-
--- End a run in its holder's place. The fresh token makes all that he still says stale.
-CREATE FUNCTION {schema}.close_run(run {schema}.runs, ended text, now bigint)
-RETURNS {schema}.results[] LANGUAGE plpgsql VOLATILE AS $body$
-DECLARE
-    closed {schema}.results[] := '{}';
-BEGIN
-    IF run.state = 'claimed' THEN
-        closed := ARRAY[{schema}.record_lost(run, now)];
-    END IF;
-    UPDATE {schema}.runs SET
-        state = ended,
-        token = replace(gen_random_uuid()::text, '-', ''),
-        lost = lost + (run.state = 'claimed')::integer,
-        lease_until = least(lease_until, now),
-        lease_ended = true
-    WHERE job = run.job AND slot = run.slot;
-    RETURN closed;
-END
-$body$;
-
--- Decide one claim by the claim table, its job and the job's open runs being locked.
-CREATE FUNCTION {schema}.decide(
-    item {schema}.asked_claim, now bigint, OUT answer {schema}.claim_answer
-) LANGUAGE plpgsql VOLATILE AS $body$
-DECLARE
-    run {schema}.runs;
-    other {schema}.runs;
-    is_claimed boolean;
-    attempts integer := 0;
-    losses integer := 0;
-BEGIN
-    answer.place := item.place;
-    answer.abandoned := false;
-    SELECT * INTO run FROM {schema}.runs WHERE job = item.job AND slot = item.slot;
-    is_claimed := FOUND;
-
-    IF NOT is_claimed THEN
-        IF item.mode = 'takeover' THEN
-            answer.outcome := 'none';
-            RETURN;
-        END IF;
-        PERFORM FROM {schema}.jobs
-        WHERE name = item.job AND pruned >= item.slot AND pruned <= now;
-        IF FOUND THEN
-            answer.outcome := 'done';
-            RETURN;
-        END IF;
-        IF now - item.slot > item.max_late THEN
-            answer.outcome := 'late';
-            RETURN;
-        END IF;
-    ELSIF {schema}.has_ended(run) THEN
-        answer.outcome := 'done';
-        answer.holder := run.instance;
+    PERFORM FROM {schema}.meta WHERE key = 'server_started' AND value = started;
+    IF FOUND THEN
         RETURN;
-    ELSIF {schema}.is_alive(run, now) THEN
-        answer.attempt := run.attempt;
-        IF run.token = item.token THEN
-            -- The answer to an earlier try was lost. Its holder trusts the lease from this call on.
-            UPDATE {schema}.runs SET lease_until = now + item.lease
-            WHERE job = run.job AND slot = run.slot;
-            answer.outcome := 'won';
-            answer.fence := run.fence;
-        ELSE
-            answer.outcome := 'running';
-            answer.holder := run.instance;
-        END IF;
-        RETURN;
-    ELSE
-        PERFORM FROM {schema}.runs
-        WHERE job = item.job AND slot > item.slot AND slot <= now LIMIT 1;
-        IF FOUND THEN
-            answer.outcome := 'done';
-            answer.holder := run.instance;
-            answer.closed := {schema}.close_run(run, 'replaced', now);
-            RETURN;
-        END IF;
-        -- An attempt that nobody released has lost its lease; it is counted once it is superseded.
-        losses := run.lost + (run.state = 'claimed')::integer;
-        IF losses >= item.max_attempts THEN
-            answer.outcome := 'done';
-            answer.holder := run.instance;
-            answer.abandoned := true;
-            answer.closed := {schema}.close_run(run, 'abandoned', now);
-            RETURN;
-        END IF;
-        attempts := run.attempt;
     END IF;
-
-    IF item.overlap <> 'allow' THEN
-        SELECT * INTO other FROM {schema}.runs AS o
-        WHERE o.job = item.job AND o.slot <> item.slot AND NOT o.lease_ended AND o.lease_until > now
-        ORDER BY o.slot LIMIT 1;
-        IF FOUND THEN
-            answer.outcome := 'overlap';
-            answer.holder := other.instance;
-            answer.other := other.slot;
-            RETURN;
-        END IF;
+    INSERT INTO {schema}.meta VALUES ('server_started', 0) ON CONFLICT (key) DO NOTHING;
+    PERFORM FROM {schema}.meta WHERE key = 'server_started' AND value <> started FOR UPDATE;
+    IF FOUND THEN
+        PERFORM setval({fences}, greatest(f.last_value + 1000000, {schema}.now_ms()))
+        FROM {schema}.fences AS f;
+        UPDATE {schema}.meta SET value = started WHERE key = 'server_started';
     END IF;
-
-    IF is_claimed AND run.state = 'claimed' THEN
-        answer.closed := ARRAY[{schema}.record_lost(run, now)];
-    END IF;
-    answer.outcome := 'won';
-    answer.attempt := attempts + 1;
-    answer.fence := nextval({fences});
-    INSERT INTO {schema}.runs VALUES (
-        item.job, item.slot, 'claimed', item.token, answer.attempt, losses, answer.fence, NULL,
-        item.instance, item.trigger, now, now + item.lease, false
-    )
-    ON CONFLICT (job, slot) DO UPDATE SET
-        state = 'claimed', token = excluded.token, attempt = excluded.attempt,
-        lost = excluded.lost, fence = excluded.fence, instance = excluded.instance,
-        trigger = excluded.trigger, claimed_at = excluded.claimed_at,
-        lease_until = excluded.lease_until, lease_ended = false;
-
-    -- Leave nothing behind that another holder could still believe in: an older run is closed, and
-    -- a lease that the winner takes for over is ended for everybody.
-    FOR other IN
-        SELECT * FROM {schema}.runs AS o
-        WHERE o.job = item.job AND o.slot <> item.slot AND NOT {schema}.is_alive(o, now)
-        AND (o.state IN ('claimed', 'released') OR NOT o.lease_ended)
-        ORDER BY o.slot
-    LOOP
-        IF NOT {schema}.has_ended(other) AND other.slot < item.slot THEN
-            answer.closed := answer.closed || {schema}.close_run(other, 'replaced', now);
-        ELSIF item.overlap = 'skip' OR {schema}.has_ended(other) THEN
-            UPDATE {schema}.runs SET lease_until = least(lease_until, now), lease_ended = true
-            WHERE job = other.job AND slot = other.slot AND NOT lease_ended;
-        END IF;
-    END LOOP;
 END
 $body$;
 
 -- Lock jobs and their open runs for claims, which alone make new runs; who is not known is noted.
-CREATE FUNCTION {schema}.lock_jobs(names text[], now bigint) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.lock_jobs(names text[], now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $body$
 BEGIN
     INSERT INTO {schema}.jobs (name, schedule, first_seen, last_seen)
@@ -186,7 +43,7 @@ END
 $body$;
 
 -- The claims on which nothing that is in the store bears, nor another claim of the batch.
-CREATE FUNCTION {schema}.free_claims(waiting {schema}.asked_claim[])
+CREATE OR REPLACE FUNCTION {schema}.free_claims(waiting {schema}.asked_claim[])
 RETURNS SETOF {schema}.asked_claim LANGUAGE sql STABLE AS $body$
     SELECT
         a.place, a.job, a.slot, a.token, a.instance, a.lease, a.overlap,
@@ -203,7 +60,7 @@ RETURNS SETOF {schema}.asked_claim LANGUAGE sql STABLE AS $body$
     AND NOT EXISTS (SELECT FROM {schema}.jobs AS j WHERE j.name = a.job AND j.pruned >= a.slot)
 $body$;
 
-CREATE FUNCTION {schema}.claim(
+CREATE OR REPLACE FUNCTION {schema}.claim(
     jobs json, slots json, tokens json, instances json, leases json, overlap_rules json,
     max_attempts json, max_lates json, modes json, triggers json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
@@ -244,6 +101,15 @@ BEGIN
         WHERE {schema}.has_ended(run)
         OR run.token <> a.token AND {schema}.is_alive(run, now)
     );
+    -- Nobody has a run before its time. Whose clock is right has no reason to ask.
+    answers := answers || ARRAY(
+        SELECT ROW(a.place, 'early', NULL, NULL, NULL, now, false, NULL)::{schema}.claim_answer
+        FROM unnest(asked) AS a
+        WHERE {schema}.is_early(a.slot, now) AND a.mode <> 'takeover'
+        AND NOT EXISTS (
+            SELECT FROM {schema}.runs AS r WHERE r.job = a.job AND r.slot = a.slot
+        )
+    );
     waiting := ARRAY(
         SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
         WHERE a.place NOT IN (SELECT place FROM unnest(answers))
@@ -263,6 +129,7 @@ BEGIN
             WHERE a.place NOT IN (SELECT place FROM unnest(answers))
         );
         PERFORM {schema}.lock_jobs(ARRAY(SELECT DISTINCT a.job FROM unnest(waiting) AS a), now);
+        PERFORM {schema}.pass_lost_fences();
         now := {schema}.now_ms();
 
         WITH free AS MATERIALIZED (
@@ -299,6 +166,15 @@ BEGIN
         LOOP
             answers := answers || {schema}.decide(item, now);
         END LOOP;
+
+        -- Where rows were locked and none was changed, there is nothing that a crash could take
+        -- back; and what was read had been on the disk before anybody could see it. So those that
+        -- lose do not wait for the disk, one after the other, each with the row of the job locked.
+        PERFORM FROM unnest(answers) AS a
+        WHERE a.outcome = 'won' OR a.abandoned OR a.closed IS NOT NULL;
+        IF NOT FOUND THEN
+            PERFORM set_config('synchronous_commit', 'off', true);
+        END IF;
     END IF;
 
     RETURN (

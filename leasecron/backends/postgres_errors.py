@@ -39,10 +39,10 @@ def translated(description: str) -> Iterator[None]:
         transient = error.code in _TRANSIENT or error.code.startswith(_TRANSIENT_CLASSES)
         raise (BackendUnavailable(text) if transient else BackendError(text)) from error
     except ServerSilent as error:
-        raise BackendUnavailable(f"the store {description} failed: {error}") from error
+        raise BackendUnavailable(f"the store {description} cannot be reached: {error}") from error
     except psycopg.OperationalError as error:
-        text = f"the store {description} cannot be reached: {str(error).strip()}"
-        raise BackendUnavailable(text) from error
+        what = "does not let this user in" if is_refused(error) else "cannot be reached"
+        raise BackendUnavailable(f"the store {description} {what}: {str(error).strip()}") from error
     except UnicodeError as error:
         raise BackendError(f"the store {description} cannot keep this text: {error}") from error
 

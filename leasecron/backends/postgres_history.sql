@@ -1,6 +1,6 @@
 -- Add records of holders that may still record their attempt: it is the run's latest and nobody
 -- closed it, or it was released. Otherwise whoever took the run has recorded it as lost.
-CREATE FUNCTION {schema}.save_results(
+CREATE OR REPLACE FUNCTION {schema}.save_results(
     fences json, jobs json, slots json, attempts json, instances json, triggers json,
     statuses json, started json, ended json, errors json
 ) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
@@ -25,7 +25,7 @@ END
 $body$;
 
 -- Records, newest first: at most so many of those before a fence, of one job or of all.
-CREATE FUNCTION {schema}.history(of_job text, before bigint, most bigint) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.history(of_job text, before bigint, most bigint) RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 BEGIN
     IF of_job IS NULL THEN

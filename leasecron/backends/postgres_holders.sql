@@ -1,5 +1,5 @@
 -- What the holders of runs may still do to them: all of it needs the token.
-CREATE FUNCTION {schema}.lock_runs(of_jobs text[], at_slots bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.lock_runs(of_jobs text[], at_slots bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $body$
 BEGIN
     PERFORM FROM unnest(of_jobs, at_slots) AS a(job, slot)
@@ -8,7 +8,7 @@ BEGIN
 END
 $body$;
 
-CREATE FUNCTION {schema}.heartbeat(jobs json, slots json, tokens json, leases json)
+CREATE OR REPLACE FUNCTION {schema}.heartbeat(jobs json, slots json, tokens json, leases json)
 RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     of_jobs text[] := {schema}.texts(jobs);
@@ -36,7 +36,7 @@ END
 $body$;
 
 -- Record ends; the lease may be over, as long as nobody took the run. Repeated, it says the same.
-CREATE FUNCTION {schema}.finish(
+CREATE OR REPLACE FUNCTION {schema}.finish(
     jobs json, slots json, tokens json, statuses json, keeps json, counts json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
@@ -82,7 +82,7 @@ $body$;
 
 -- Give runs back unfinished; of one that has ended, end the kept lease and nothing else. Whoever
 -- listens is told of those that can be taken over now, as soon as this is committed.
-CREATE FUNCTION {schema}.release(
+CREATE OR REPLACE FUNCTION {schema}.release(
     jobs json, slots json, tokens json, statuses json, keeps json, counts json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
@@ -128,7 +128,7 @@ END
 $body$;
 
 -- The runs of these jobs that have not ended, oldest slot first.
-CREATE FUNCTION {schema}.unfinished(jobs json) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.unfinished(jobs json) RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     of_jobs text[] := {schema}.texts(jobs);
@@ -146,7 +146,7 @@ END
 $body$;
 
 -- Note that jobs exist; when each was first seen is the answer.
-CREATE FUNCTION {schema}.declare_jobs(jobs json, schedules json) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.declare_jobs(jobs json, schedules json) RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     names text[] := {schema}.texts(jobs);

@@ -1,6 +1,6 @@
 -- Rows of runs that can decide nothing any more: not the newest of the job, and both the slot and
 -- the end of the lease long past.
-CREATE FUNCTION {schema}.old_runs(
+CREATE OR REPLACE FUNCTION {schema}.old_runs(
     names text[], keeps double precision[], now bigint, most bigint
 ) RETURNS SETOF {schema}.runs LANGUAGE sql STABLE AS $body$
     SELECT o.* FROM unnest(names, keeps) AS a(job, keep)
@@ -16,7 +16,7 @@ CREATE FUNCTION {schema}.old_runs(
 $body$;
 
 -- Remove what need not be kept of some jobs, at most so many rows; true where some are left.
-CREATE FUNCTION {schema}.prune(
+CREATE OR REPLACE FUNCTION {schema}.prune(
     jobs json, runs_kept json, records_kept json, ages json, most_records bigint, room bigint
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE

@@ -1,7 +1,8 @@
 """The tables and functions of a PostgreSQL store, their version, and how they come to be.
 
 The files ``postgres_*.sql`` are the newest version whole. A store of an earlier one is brought up
-to date by the changes that led from it to this one, in one transaction, under an advisory lock.
+to date by the changes that led from it to this one, and by all functions as they are now, in one
+transaction, under an advisory lock.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _HAS_META = """
 _VERSION = "SELECT value FROM {schema}.meta WHERE key = 'schema_version'"
 _MAKE = "CREATE SCHEMA {schema};\n"
 _NOTE = "UPDATE {schema}.meta SET value = {version} WHERE key = 'schema_version';\n"
-_FIRST_NOTE = "INSERT INTO {schema}.meta VALUES ('schema_version', {version});\n"
+_FIRST_NOTE = """INSERT INTO {schema}.meta
+VALUES ('schema_version', {version}), ('server_started', {schema}.server_started());
+"""
 _BY_HAND = """BEGIN;
 {script}COMMIT;
 
@@ -53,10 +56,19 @@ _BY_HAND = """BEGIN;
 -- GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO app;
 """
 _PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|version)\}")
-_PARTS = ("tables", "claims", "holders", "history", "pruning", "absorbing")
+_TABLES = ("tables",)
+_FUNCTIONS = ("deciding", "claims", "holders", "history", "pruning", "absorbing")
 
-CHANGES: Sequence[str] = ()
-"""Entry n leads from version n + 1 to version n + 2; ``{schema}`` stands for the quoted name."""
+# How many rows are new is answered since version 2; what a function returns cannot be replaced.
+_ABSORBING_ANSWERS = """
+DROP FUNCTION {schema}.absorb_jobs, {schema}.absorb_runs, {schema}.absorb_results;
+"""
+
+CHANGES: Sequence[str] = (_ABSORBING_ANSWERS,)
+"""Entry n leads from version n + 1 to version n + 2; ``{schema}`` stands for the quoted name.
+
+Of tables and types, and of functions that cannot be replaced by those of the newest version.
+"""
 
 
 def newest_version() -> int:
@@ -94,6 +106,7 @@ def check_version(version: int, description: str) -> None:
 
 def make_ready(wire: Wire, schema: str, description: str) -> None:
     """Bring the schema up to date, all versions or none; raise BackendError where it cannot be."""
+    version = 0
     wire.run("BEGIN; SET LOCAL statement_timeout = 0", ASK)
     try:
         wire.ask(f"SELECT pg_advisory_xact_lock({_ADVISORY})::text", [], _MIGRATION)
@@ -104,21 +117,35 @@ def make_ready(wire: Wire, schema: str, description: str) -> None:
         wire.run("COMMIT", ASK)
     except ServerError as error:
         wire.run("ROLLBACK", ASK)
-        if error.code == _DENIED:
-            raise BackendError(
-                f"the store {description} is not prepared, and its user may not do that: {error}. "
-                f"A role that may has to run once: leasecron init --print-sql "
-                f"{shlex.quote(description)} | psql, and the GRANTs at its end"
-            ) from error
-        if error.code in _THERE_ALREADY:
-            raise BackendMismatch(
-                f"the schema of the store {description} holds tables of another program ({error}); "
-                "nothing in it was changed: name another one with ?schema="
-            ) from error
-        raise
+        refused = _refusal(error, version, description)
+        if refused is None:
+            raise
+        raise refused from error
     except BaseException:
         wire.close()
         raise
+
+
+def _refusal(error: ServerError, version: int, description: str) -> BackendError | None:
+    """Say what has to be done where a store of this version cannot be brought up to date."""
+    if error.code == _DENIED and version:
+        return BackendError(
+            f"the store {description} is of an earlier version, and its user may not change that:"
+            f" {error}. The role that made it has to run once: leasecron init, with the URL of this"
+            " store and its own name in it"
+        )
+    if error.code == _DENIED:
+        return BackendError(
+            f"the store {description} is not prepared, and its user may not do that: {error}. "
+            f"A role that may has to run once: leasecron init --print-sql "
+            f"{shlex.quote(description)} | psql, and the GRANTs at its end"
+        )
+    if error.code in _THERE_ALREADY:
+        return BackendMismatch(
+            f"the schema of the store {description} holds tables of another program ({error}); "
+            "nothing in it was changed: name another one with ?schema="
+        )
+    return None
 
 
 def script_of(schema: str) -> str:
@@ -138,10 +165,10 @@ def _exists(wire: Wire, schema: str) -> bool:
 def _script(version: int, schema: str, *, new: bool) -> str:
     """Return what leads from a version to the newest; ``new`` makes the schema itself as well."""
     if version:
-        steps = ["".join(CHANGES[version - 1 :]), _NOTE]
+        steps = [*CHANGES[version - 1 :], _parts(_FUNCTIONS), _NOTE]
     else:
         # Only where there is none: the right to make one is asked for even then.
-        steps = [*([_MAKE] if new else []), _newest_schema(), _FIRST_NOTE]
+        steps = [*([_MAKE] if new else []), _parts(_TABLES + _FUNCTIONS), _FIRST_NOTE]
     texts = {
         "schema": quoted(schema),
         "settings": _SETTINGS,
@@ -154,7 +181,7 @@ def _script(version: int, schema: str, *, new: bool) -> str:
 
 
 @cache
-def _newest_schema() -> str:
+def _parts(names: tuple[str, ...]) -> str:
     folder = files("leasecron.backends")
-    parts = [folder.joinpath(f"postgres_{name}.sql").read_text("utf-8") for name in _PARTS]
+    parts = [folder.joinpath(f"postgres_{name}.sql").read_text("utf-8") for name in names]
     return "\n".join(parts)

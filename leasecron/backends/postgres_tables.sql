@@ -1,5 +1,6 @@
 -- The tables of a store and the functions that decide about them, in a schema of the user's choice:
--- {schema} stands for its quoted name. All instants are Unix milliseconds.
+-- {schema} stands for its quoted name. All instants are Unix milliseconds. What is in this file is
+-- made once; the functions of the others are replaced whenever a store is brought up to date.
 --
 -- Every call of a store is one statement that calls one function, for a whole batch. It works at
 -- READ COMMITTED, where each statement of a function sees what was committed before it began:
@@ -10,6 +11,9 @@
 --      one job stand in line at the row of the job; whoever holds a run meets them at its row;
 --   3. only then the server's clock is read, once, and the rows are read anew, by statements of
 --      their own: what they see cannot change before the transaction ends.
+--
+-- A row that is locked is a change, for which a commit waits until it is on the disk: see the end
+-- of the function that claims.
 
 CREATE TABLE {schema}.meta (
     key text PRIMARY KEY,
@@ -67,3 +71,14 @@ $body$;
 -- Fences begin at the time of creation so that they rise across stores as well.
 CREATE SEQUENCE {schema}.fences;
 SELECT setval({fences}, {schema}.now_ms(), false);
+
+-- What is asked and what is answered, one for each item of a batch. The other instant is the slot
+-- of the run that stands in the way, or of a claim that is early the server's time.
+CREATE TYPE {schema}.asked_claim AS (
+    place bigint, job text, slot bigint, token text, instance text, lease bigint, overlap text,
+    max_attempts integer, max_late double precision, mode text, trigger text
+);
+CREATE TYPE {schema}.claim_answer AS (
+    place bigint, outcome text, attempt integer, fence bigint, holder text, other bigint,
+    abandoned boolean, closed {schema}.results[]
+);

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, pq
 
-from leasecron.backends.redaction import shown_url
-from leasecron.errors import ConfigurationError
+from leasecron.backends.redaction import shown_url, wrong_options
+from leasecron.errors import ConfigurationError, shown
 
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 DEFAULT_SCHEMA = "leasecron"
@@ -53,7 +53,7 @@ class Address:
             plain = f"postgresql://{parts.path}" + (f"?{others}" if others else "")
         known = _taken_apart(plain)
         if known is None:
-            raise _wrong(url)
+            raise _wrong_option(url, rest) or _wrong(url)
         return cls(plain, schema, _described(known, schema), listen != ["off"])
 
 
@@ -75,6 +75,17 @@ def _wrong(url: str) -> ConfigurationError:
         f"store {shown_url(url)} is not a URL of a PostgreSQL database: right is"
         " postgresql://user:password@host:port/database, with what is special in a password as"
         " %40 and the like, with options as libpq has them and ?schema="
+    )
+
+
+def _wrong_option(url: str, options: Sequence[tuple[str, str]]) -> ConfigurationError | None:
+    keywords = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
+    wrong = wrong_options(url, options, keywords)
+    if not wrong:
+        return None
+    return ConfigurationError(
+        f"store {shown_url(url)}: {shown(wrong[0])} is not an option: right are schema=, listen=on"
+        " or off, and those of libpq, such as sslmode=require"
     )
 
 

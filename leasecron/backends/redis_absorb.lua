@@ -1,16 +1,21 @@
 -- What another store hands over: kept where it is not there yet, and a second time without effect.
+-- How many jobs, runs and records were new is answered; and, since two sources may have given the
+-- same fences, how many records are of other attempts than what has their place.
 
 local names, jobs_known, marks, jobs, slots, rows_known, fences_of, records_of, texts, next_fence =
     unpack(asked)
 
 local known = read(JOBS, names)
 local changes, pruned = {}, {}
+local new_jobs, new_runs, new_results, clashing = 0, 0, 0, 0
 for i, name in ipairs(names) do
     local first, last, schedule = unpack(jobs_known[i])
     if known[i] then
         local before
         before, last, schedule = unpacked(known[i])
         first = math.min(first, before)
+    else
+        new_jobs = new_jobs + 1
     end
     changes[#changes + 1] = name
     changes[#changes + 1] = pack(first, last, schedule)
@@ -39,14 +44,31 @@ for i, job in ipairs(jobs) do
         end
         add_slot(job, row.slot, row.place)
         put(row)
+        new_runs = new_runs + 1
     end
 end
+
+local function attempt_of(text)
+    local _ended_at, _fence, job, slot, attempt = unpack(cjson.decode(text))
+    return place_of(job, slot) .. ':' .. attempt
+end
+
+local fields = {}
+for i in ipairs(records_of) do
+    fields[i] = ordered(fences_of[i])
+end
+local known_records = read(RECORDS, fields)
 for i, job in ipairs(records_of) do
-    record(job, fences_of[i], texts[i])
+    if not known_records[i] then
+        new_results = new_results + 1
+        record(job, fences_of[i], texts[i])
+    elseif attempt_of(known_records[i]) ~= attempt_of(texts[i]) then
+        clashing = clashing + 1
+    end
 end
 save()
 
 if next_fence > tonumber(meta[2]) + 1 then
     call('HSET', META, 'fence', digits(next_fence - 1))
 end
-return 1
+return {new_jobs, new_runs, new_results, clashing}

@@ -3,6 +3,10 @@
 local jobs, slots, tokens, instances, leases, overlaps, limits, max_lates, modes, triggers =
     unpack(asked)
 
+-- Milliseconds that a slot may be ahead of the server's clock, so that nobody has a run before its
+-- time. Whose clock is right has no reason to ask.
+local EARLY = 1000
+
 local places = {}
 for i, job in ipairs(jobs) do
     places[i] = place_of(job, slots[i])
@@ -155,6 +159,9 @@ local function decide(i)
     if not row then
         if modes[i] == 'takeover' then
             return answer('none')
+        end
+        if slot > now + EARLY then
+            return answer('early', nil, nil, nil, now) -- and when that was, for the wait
         end
         local mark = pruned[i] and tonumber(pruned[i])
         if mark and slot <= mark and mark <= now then

@@ -29,6 +29,7 @@ _TRANSIENT_WORDS = frozenset(
 )
 _MET_BY_SCRIPT = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
 _REFUSED = (exceptions.AuthenticationError, exceptions.AuthorizationError)
+_NOT_REACHED = (exceptions.ConnectionError, exceptions.TimeoutError)
 # After these, another server may be the right one to ask.
 _MOVED_ON = (exceptions.ReadOnlyError, exceptions.AskError)
 
@@ -79,9 +80,12 @@ def _as_own(error: redis.RedisError, description: str, *, is_open: bool) -> Back
             f"the store {description} holds keys of another program ({error}); nothing in it was"
             " changed: name another one with ?prefix="
         )
-    if isinstance(error, _REFUSED) and not is_open:
-        return BackendError(f"the store {description} cannot be used: {error}")
-    text = f"the store {description} failed: {error}"
+    if isinstance(error, _REFUSED):
+        text = f"the store {description} does not let this user in: authentication failed: {error}"
+        return BackendUnavailable(text) if is_open else BackendError(text)
+    answered = isinstance(error, exceptions.BusyLoadingError)
+    is_reached = answered or not isinstance(error, _NOT_REACHED)
+    text = f"the store {description} {'failed' if is_reached else 'cannot be reached'}: {error}"
     if isinstance(error, _TRANSIENT) or word in _TRANSIENT_WORDS:
         return BackendUnavailable(text)
     return BackendError(text)

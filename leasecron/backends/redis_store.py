@@ -47,10 +47,11 @@ from leasecron.backends.server_backend import (
     ServerBackend,
     columns_of_claims,
     columns_of_leases,
+    early,
     keys_of,
     result_of,
 )
-from leasecron.backends.transfer import Page
+from leasecron.backends.transfer import Absorbed, Page
 from leasecron.model import (
     Claim,
     ClaimAnswer,
@@ -90,8 +91,8 @@ class RedisBackend(ServerBackend[Wire]):
         found = self._call("claim", *columns_of_claims(claims))
         return [
             # By position: by name it takes three times as long, of each claim that is won.
-            ClaimAnswer("won", 1, values) if type(values) is int else _answer(values)
-            for values in json.loads(found)
+            ClaimAnswer("won", 1, values) if type(values) is int else _answer(claim, values)
+            for claim, values in zip(claims, json.loads(found), strict=True)
         ]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
@@ -124,9 +125,9 @@ class RedisBackend(ServerBackend[Wire]):
         """Give no fence below this one from now on."""
         self._call("absorb", [], [], [], [], [], [], [], [], [], next_fence)
 
-    def absorb(self, page: Page) -> None:
+    def absorb(self, page: Page) -> Absorbed:
         """Keep what is not there yet, without a change of what is; a second time without effect."""
-        self._call(
+        counts = self._call(
             "absorb",
             [each.name for each in page.jobs],
             [(each.first_seen, each.last_seen, each.schedule) for each in page.jobs],
@@ -139,6 +140,7 @@ class RedisBackend(ServerBackend[Wire]):
             [_record(each) for each in page.results],
             0,
         )
+        return Absorbed(*counts)
 
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
         names = list(set(jobs))
@@ -203,8 +205,10 @@ def _flags(answer: bytes) -> list[bool]:
     return [flag == 0x31 for flag in answer]
 
 
-def _answer(values: Sequence[Any]) -> ClaimAnswer:
+def _answer(claim: Claim, values: Sequence[Any]) -> ClaimAnswer:
     outcome, attempt, fence, holder, other, closed, abandoned = values
+    if outcome == "early":
+        return early(claim, other)
     return ClaimAnswer(
         outcome,
         attempt,

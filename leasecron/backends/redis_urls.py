@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
@@ -13,10 +14,12 @@ from redis import connection as redis_connection
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from leasecron.backends.redaction import shown_url
-from leasecron.errors import ConfigurationError
+from leasecron.backends.redaction import shown_url, wrong_options
+from leasecron.errors import ConfigurationError, shown
 
-SCHEMES = ("redis", "rediss")
+SCHEMES = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
+"""What a URL may begin with, and what redis-py calls it."""
+
 DEFAULT_PREFIX = "leasecron"
 LONGEST_PREFIX = 100
 CALL = 2.0
@@ -68,7 +71,7 @@ class Address:
         name = _described(parts.scheme, options, prefix)
         address = cls(kind, options, prefix, name, listen != ["off"])
         if not address.is_possible():
-            raise _wrong(url)
+            raise _wrong_option(url, asked, kind) or _wrong(url)
         return address
 
     def is_possible(self) -> bool:
@@ -92,15 +95,35 @@ def _taken_apart(
     """Return the parts of a URL, its options, and what redis-py makes of those that are its own."""
     try:
         parts = urlsplit(url)
+        parts = parts._replace(scheme=SCHEMES[parts.scheme])
         asked = parse_qsl(parts.query, keep_blank_values=True)
         rest = [item for item in asked if item[0] not in {"prefix", "listen"}]
         others = urlencode(rest, quote_via=quote)
         options = _parse_url(f"{parts.scheme}://{parts.netloc}{parts.path}?{others}")
-    except ValueError:  # whose text may hold a part of the password
+    except (ValueError, KeyError):  # whose text may hold a part of the password
         return None
     if parts.fragment or not url.isprintable() or not _DATABASE.fullmatch(parts.path):
         return None
     return parts, asked, options
+
+
+def _wrong_option(
+    url: str, options: Sequence[tuple[str, str]], kind: type[Any]
+) -> ConfigurationError | None:
+    own = {"prefix", "listen", *_OF_POOLS}
+    of_driver = {
+        name
+        for each in kind.__mro__
+        if "__init__" in vars(each)
+        for name in inspect.signature(vars(each)["__init__"]).parameters
+    }
+    wrong = wrong_options(url, options, own | of_driver)
+    if not wrong:
+        return None
+    return ConfigurationError(
+        f"store {shown_url(url)}: {shown(wrong[0])} is not an option: right are prefix=, listen=on"
+        " or off, and those of redis-py for connections of this kind, such as socket_timeout=2"
+    )
 
 
 def _described(scheme: str, options: Mapping[str, Any], prefix: str) -> str:
@@ -114,6 +137,6 @@ def _described(scheme: str, options: Mapping[str, Any], prefix: str) -> str:
 def _wrong(url: str) -> ConfigurationError:
     return ConfigurationError(
         f"store {shown_url(url)} is not a URL of a Redis database: right is"
-        " redis://user:password@host:port/number, or rediss:// with TLS, with options as redis-py"
-        " has them and ?prefix="
+        " redis://user:password@host:port/number, or rediss:// with TLS, or valkey:// and"
+        " valkeys://, with options as redis-py has them and ?prefix="
     )

@@ -30,6 +30,20 @@ class Page:
     results: Sequence[RunResult] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Absorbed:
+    """How much of a page was new to the store that took it.
+
+    Fences are unique in a store, but not among the sources of one: ``clashing`` are the records
+    that were left out, since another attempt has a record with the same fence.
+    """
+
+    jobs: int
+    runs: int
+    results: int
+    clashing: int
+
+
 @runtime_checkable
 class Source(Protocol):
     """An open store whose contents can be handed over."""
@@ -51,5 +65,5 @@ class Target(Protocol):
     def raise_fences(self, next_fence: int) -> None:
         """Give no fence below this one from now on."""
 
-    def absorb(self, page: Page) -> None:
+    def absorb(self, page: Page) -> Absorbed:
         """Keep what is not there yet, without a change of what is; a second time without effect."""

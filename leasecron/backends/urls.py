@@ -26,7 +26,7 @@ _ENDINGS = (".db", ".sqlite", ".sqlite3")
 _SQLITE = "sqlite:///"
 _LOCKDIR = "lockdir:///"
 _POSTGRES = ("postgresql://", "postgres://", "postgresql+psycopg://")
-_REDIS = ("redis://", "rediss://")
+_REDIS = ("redis://", "rediss://", "valkey://", "valkeys://")
 _MODE = re.compile("0?[0-7]{3}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import click
@@ -11,6 +14,8 @@ from leasecron.backends.transfer import Source, Target
 from leasecron.cli.stores import StoreRefused, named_backend
 from leasecron.errors import BackendError, printable
 
+Counts = Counter[str]
+
 
 @click.command()
 @click.argument("source")
@@ -19,11 +24,12 @@ def copy(source: str, target: str) -> None:
     """Copy the jobs, runs and history of the store SOURCE to the store TARGET.
 
     SOURCE is a SQLite store, TARGET one in a server. Stop all instances first: nothing is copied
-    while a lease is alive on the source, or a job was declared or claimed there within two minutes,
-    but an instance that only waits is not seen. What
-    the target has already stays as it is, so an interrupted copy is simply made again. The fences
-    of the target go on above those of the source. The exit code is 0, or 2 where it was refused or
-    did not come to its end.
+    while a lease is alive on the source, or a job was seen there within two minutes. What the
+    target has already stays as it is, so an interrupted copy is simply made again. The fences of
+    the target go on above those of the source.
+
+    The exit code is 0, 1 where records of the history had to be left out, since the target has
+    others with their fences, or 2 where it was refused or did not come to its end.
     """
     given, taking = named_backend(source), named_backend(target)
     if not isinstance(given, Source):
@@ -36,13 +42,26 @@ def copy(source: str, target: str) -> None:
         with ExitStack() as stack:
             _open(given, stack)
             _open(taking, stack)
-            counts = _copied(given, taking)
+            read, new, clashing = _copied(given, taking)
     except BackendError as error:
         raise StoreRefused(str(error)) from error
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    click.echo(
-        f"copied {said} from {printable(given.description)} to {printable(taking.description)}"
-    )
+    source, target = printable(given.description), printable(taking.description)
+    click.echo(f"copied {_counted(new)} from {source} to {target}")
+    read["records"] -= clashing
+    there = {what: count - new[what] for what, count in read.items()}
+    if any(there.values()):
+        click.echo(f"there already, and not changed: {_counted(there)}")
+    if clashing:
+        click.echo(
+            f"left out: {clashing:,} records, since {target} has records of other runs with the"
+            f" same fences, from another source; they are still in {source}",
+            err=True,
+        )
+        sys.exit(1)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
 def _open(backend: object, stack: ExitStack) -> None:
@@ -51,16 +70,20 @@ def _open(backend: object, stack: ExitStack) -> None:
     stack.callback(store.close)
 
 
-def _copied(source: Source, target: Target) -> dict[str, int]:
+def _copied(source: Source, target: Target) -> tuple[Counts, Counts, int]:
+    """Return how much was read, how much of it was new, and how many records clashed."""
     _check_unused(source)
     target.raise_fences(source.next_fence())
-    counts = {"jobs": 0, "runs": 0, "records": 0}
+    read: Counts = Counter(jobs=0, runs=0, records=0)
+    new: Counts = Counter(jobs=0, runs=0, records=0)
+    clashing = 0
     for page in source.pages():
-        target.absorb(page)
-        for what, rows in zip(counts, (page.jobs, page.runs, page.results), strict=True):
-            counts[what] += len(rows)
+        taken = target.absorb(page)
+        read.update(jobs=len(page.jobs), runs=len(page.runs), records=len(page.results))
+        new.update(jobs=taken.jobs, runs=taken.runs, records=taken.results)
+        clashing += taken.clashing
     _check_unused(source)
-    return counts
+    return read, new, clashing
 
 
 def _check_unused(source: Source) -> None:

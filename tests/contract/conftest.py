@@ -67,6 +67,19 @@ def store_without_server(
     backend.close()
 
 
+@pytest.fixture(params=["postgres", "redis"])
+def store_in_server(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock
+) -> Iterator[Driver]:
+    """An open store by whose clock a slot may be early."""
+    backend = _made(request, tmp_path)
+    assert isinstance(backend, (HeldPostgres, HeldRedis))
+    backend.early = 1000
+    backend.open(clock)
+    yield Driver(backend, clock)
+    backend.close()
+
+
 @pytest.fixture(params=[*BACKENDS, "lockdir"])
 def claiming(
     request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock

@@ -11,6 +11,12 @@ from leasecron.clock import SystemWaker, Waker
 
 START = 1_790_000_000.0
 
+FAR_AHEAD = 10**15
+"""Milliseconds by which a server lets the slots of most tests be ahead of its clock.
+
+Otherwise it would have such runs only after its clock was set back.
+"""
+
 
 class HandClock:
     """Wall time, monotonic time and boot, each set by hand."""

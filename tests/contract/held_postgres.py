@@ -9,11 +9,12 @@ from typing import Any
 
 import psycopg
 
-from contract.hand_clock import START, HandClock
+from contract.hand_clock import FAR_AHEAD, START, HandClock
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.clock import Clock
 
 _HELD = "SELECT current_setting('leasecron.now')::bigint"
+_HELD_EARLY = "SELECT slot > now + current_setting('leasecron.early')::bigint"
 _SCHEMAS: dict[str, str] = {}
 """By the URL of a server: to make a schema takes ten times as long as to empty it."""
 
@@ -22,6 +23,7 @@ class HeldPostgres(PostgresBackend):
     """An empty store, in the one schema that all tests of this process use in their turn."""
 
     def __init__(self, url: str) -> None:
+        self.early = FAR_AHEAD
         self._clock: HandClock | None = None
         is_new = url not in _SCHEMAS
         schema = _SCHEMAS.setdefault(url, f"test-{uuid.uuid4().hex}")
@@ -43,14 +45,17 @@ class HeldPostgres(PostgresBackend):
         super().close()
         self._execute(
             "CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql "
-            f"VOLATILE AS $body$ {_HELD} $body$"
+            f"VOLATILE AS $body$ {_HELD} $body$",
+            "CREATE OR REPLACE FUNCTION {schema}.is_early(slot bigint, now bigint) RETURNS boolean "
+            f"LANGUAGE sql VOLATILE AS $body$ {_HELD_EARLY} $body$",
         )
         atexit.register(self._execute, "DROP SCHEMA {schema} CASCADE")
 
     def _ask(self, call: str, values: Sequence[str | None]) -> Any:
         assert self._clock is not None
         now = round((START + self._clock.passed) * 1000)
-        self._server.ask(f"SELECT set_config('leasecron.now', '{now}', false)")
+        for name, value in (("now", now), ("early", self.early)):
+            self._server.ask(f"SELECT set_config('leasecron.{name}', '{value}', false)")
         return super()._ask(call, values)
 
     def _execute(self, *statements: str) -> None:

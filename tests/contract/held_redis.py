@@ -8,26 +8,30 @@ from typing import Any
 
 import redis
 
-from contract.hand_clock import START, HandClock
+from contract.hand_clock import FAR_AHEAD, START, HandClock
 from leasecron.backends.redis_scripts import Script, script, script_of
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.clock import Clock
 
 _TRUE = "local time = call('TIME')\n    return time[1] * 1000 + math.floor(time[2] / 1000)"
 _HELD = "return tonumber(call('GET', META .. ':now'))"
+_TRUE_EARLY = "local EARLY = 1000\n"
+_HELD_EARLY = "local EARLY = tonumber(call('GET', META .. ':early'))\n"
 
 
 @cache
 def _held(operation: str) -> Script:
     text = script(operation).text.decode()
     assert text.count(_TRUE) == 1
-    return script_of(text.replace(_TRUE, _HELD))
+    assert text.count(_TRUE_EARLY) == (operation == "claim")
+    return script_of(text.replace(_TRUE, _HELD).replace(_TRUE_EARLY, _HELD_EARLY))
 
 
 class HeldRedis(RedisBackend):
     """A prefix of its own, whose keys somebody has to drop in the end."""
 
     def __init__(self, url: str) -> None:
+        self.early = FAR_AHEAD
         self._clock: HandClock | None = None
         sign = "&" if "?" in url else "?"
         super().__init__(f"{url}{sign}prefix=test-{uuid.uuid4().hex}")
@@ -42,16 +46,17 @@ class HeldRedis(RedisBackend):
 
     def drop(self) -> None:
         """Remove the keys."""
-        self._client.delete(*self._server.keys, self._now)
+        self._client.delete(*self._server.keys, *self._held_keys)
         self._client.close()
 
     @property
-    def _now(self) -> str:
-        return f"{self._server.keys[0]}:now"
+    def _held_keys(self) -> list[str]:
+        return [f"{self._server.keys[0]}:{name}" for name in ("now", "early")]
 
     def _tell_time(self) -> None:
         assert self._clock is not None
-        self._client.set(self._now, round((START + self._clock.passed) * 1000))
+        values = (round((START + self._clock.passed) * 1000), self.early)
+        self._client.mset(dict(zip(self._held_keys, values, strict=True)))
 
     def _call(self, operation: str, *columns: Any) -> Any:
         self._tell_time()

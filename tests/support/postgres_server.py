@@ -94,7 +94,11 @@ class OwnServer:
 
     def execute(self, *statements: str) -> None:
         """Execute statements as the superuser."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        self.execute_in("postgres", *statements)
+
+    def execute_in(self, database: str, *statements: str) -> None:
+        """Execute statements as the superuser in one of the databases."""
+        with psycopg.connect(self.url, autocommit=True, dbname=database) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 

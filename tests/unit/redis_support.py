@@ -11,11 +11,11 @@ from support.valkey_server import OwnValkey
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.model import Claim, ClaimAnswer, from_ms, to_ms
 
-SLOT = from_ms(int(time.time() * 1000))
+SLOT = from_ms(int(time.time() * 1000) - 60_000)
 
 
 def a_claim(token: str, job: str = "job", seconds: float = 0.0, **fields: Any) -> Claim:
-    """Return a claim on a slot of about now."""
+    """Return a claim on a slot of a minute ago, or later by so many seconds."""
     values: dict[str, Any] = {
         "slot": from_ms(to_ms(SLOT) + round(seconds * 1000)),
         "instance": f"instance-{token}",

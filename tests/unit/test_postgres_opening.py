@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
+from contract.driver import a_claim
+from contract.hand_clock import START
 from support.postgres_server import OwnServer, own_server
 
 from leasecron.backends import postgres_schema
 from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.postgres_schema import script_of
+from leasecron.backends.postgres_schema import newest_version, script_of
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
-from leasecron.model import Declaration
+from leasecron.model import Declaration, from_ms
 
 SECRET = "s3cr3t"
 
@@ -156,22 +160,81 @@ def test_a_schema_of_another_program_is_left_alone(server: OwnServer, schema: st
 def test_a_newer_schema_is_refused(server: OwnServer, schema: str) -> None:
     works(url_of(server, schema))
     with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
-        made.execute(f"UPDATE {schema}.meta SET value = 2 WHERE key = 'schema_version'".encode())
-    assert "made by a newer leasecron (schema 2" in refused(url_of(server, schema), BackendMismatch)
+        made.execute(f"UPDATE {schema}.meta SET value = 99 WHERE key = 'schema_version'".encode())
+    said = refused(url_of(server, schema), BackendMismatch)
+    assert "made by a newer leasecron (schema 99" in said
 
 
 def test_an_older_schema_is_brought_up_to_date(
     server: OwnServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works(url_of(server, schema))
+    newest = newest_version()
     change = "CREATE TABLE {schema}.later (name text);\n"
-    monkeypatch.setattr(postgres_schema, "CHANGES", (change,))
+    monkeypatch.setattr(postgres_schema, "CHANGES", (*postgres_schema.CHANGES, change))
     works(url_of(server, schema))
     works(url_of(server, schema))
     with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
-        found = made.execute(f"SELECT value FROM {schema}.meta".encode()).fetchall()
+        found = made.execute(
+            f"SELECT value FROM {schema}.meta WHERE key = 'schema_version'".encode()
+        ).fetchall()
         made.execute(f"SELECT * FROM {schema}.later".encode())
-    assert found == [(2,)]
+    assert found == [(newest + 1,)]
+
+
+def of_version_1(server: OwnServer, schema: str) -> None:
+    script = Path(__file__).parents[1] / "cases" / "postgres_version_1.sql"
+    server.execute_in("jobs", script.read_text().replace("of_version_1", schema))
+
+
+def test_a_store_of_version_1_becomes_as_one_made_anew(server: OwnServer, schema: str) -> None:
+    new = f"{schema}_new"
+    of_version_1(server, schema)
+    slot = round(time.time(), 3) - START
+    before = PostgresBackend(url_of(server, schema))
+    server.execute_in(
+        "jobs",
+        f"INSERT INTO {schema}.jobs VALUES ('job', '', 7, 7, NULL)",
+        f"INSERT INTO {schema}.results VALUES (5, 'job', 1, 1, 'one', 'scheduled', 'lost', 1, 2)",
+    )
+
+    before.open()
+    (won,) = before.claim([a_claim(slot, "a")])
+
+    assert won.outcome == "won"
+    assert before.declare([Declaration("job", "daily")]) == [from_ms(7)]
+    assert [result.fence for result in before.history()] == [5]
+    before.close()
+    works(url_of(server, new))
+    assert parts_of(server, schema) == parts_of(server, new)
+
+
+def parts_of(server: OwnServer, schema: str) -> set[str]:
+    """Return all that a schema is made of, without its name."""
+    query = """
+        SELECT pg_get_functiondef(p.oid) FROM pg_proc AS p
+        WHERE p.pronamespace = %(n)s::regnamespace
+        UNION ALL SELECT format('%%s.%%s %%s', c.relname, a.attname, a.atttypid::regtype)
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE c.relnamespace = %(n)s::regnamespace
+        UNION ALL SELECT key FROM {schema}.meta
+    """
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0]) as connection:
+        found = connection.execute(query.replace("{schema}", schema).encode(), {"n": schema})
+        return {row[0].replace(schema, "") for row in found.fetchall()}
+
+
+def test_who_does_not_own_an_older_schema_is_told_what_to_do(
+    server: OwnServer, schema: str
+) -> None:
+    of_version_1(server, schema)
+    server.execute_in(
+        "jobs",
+        f"GRANT USAGE ON SCHEMA {schema} TO app",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO app",
+    )
+    said = refused(url_of(server, schema, user="app", password=SECRET))
+    assert "is of an earlier version, and its user may not change that" in said
 
 
 def test_sessions_see_what_was_committed_whatever_is_set_for_their_role(
