@@ -208,15 +208,12 @@ class Engine:
         if job is None:
             self._be_seen_later()
             return
-        self.store.submit(
-            "declare",
-            Declaration(job.name, describe(job)),
-            lambda answer, _: self.timers.post(self._was_seen, answer),
-        )
+        declaration = Declaration(job.name, describe(job))
+        self.store.submit("declare", declaration, self.timers.post, self._was_seen, job)
 
-    def _was_seen(self, answer: object) -> None:
+    def _was_seen(self, job: DeclaredJob, answer: object, _asked_at: float) -> None:
         if isinstance(answer, BaseException):
-            self._bus.error("declare", answer)
+            self._bus.error("declare", answer, job.name)
         self._be_seen_later()
 
     def _clocks_jumped(self) -> None:
