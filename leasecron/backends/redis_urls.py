@@ -70,8 +70,9 @@ class Address:
         options.setdefault("socket_connect_timeout", options["socket_timeout"])
         name = _described(parts.scheme, options, prefix)
         address = cls(kind, options, prefix, name, listen != ["off"])
+        _check_options(url, asked, kind)
         if not address.is_possible():
-            raise _wrong_option(url, asked, kind) or _wrong(url)
+            raise _wrong(url)
         return address
 
     def is_possible(self) -> bool:
@@ -107,9 +108,7 @@ def _taken_apart(
     return parts, asked, options
 
 
-def _wrong_option(
-    url: str, options: Sequence[tuple[str, str]], kind: type[Any]
-) -> ConfigurationError | None:
+def _check_options(url: str, options: Sequence[tuple[str, str]], kind: type[Any]) -> None:
     own = {"prefix", "listen", *_OF_POOLS}
     of_driver = {
         name
@@ -118,12 +117,12 @@ def _wrong_option(
         for name in inspect.signature(vars(each)["__init__"]).parameters
     }
     wrong = wrong_options(url, options, own | of_driver)
-    if not wrong:
-        return None
-    return ConfigurationError(
-        f"store {shown_url(url)}: {shown(wrong[0])} is not an option: right are prefix=, listen=on"
-        " or off, and those of redis-py for connections of this kind, such as socket_timeout=2"
-    )
+    if wrong:
+        raise ConfigurationError(
+            f"store {shown_url(url)}: {shown(wrong[0])} is not an option: right are prefix=,"
+            " listen=on or off, and those of redis-py for connections of this kind, such as"
+            " socket_timeout=2"
+        )
 
 
 def _described(scheme: str, options: Mapping[str, Any], prefix: str) -> str:

@@ -148,6 +148,40 @@ def test_a_second_time_changes_nothing_that_went_on(
     assert target.claim([claim]) == [won]
 
 
+def test_what_was_there_already_is_not_counted_as_copied(source: Driver, view: View) -> None:
+    filled(source)
+    first, second = copied(source, view), copied(source, view)
+
+    assert "copied 1,503 jobs, 1,504 runs, 2 records from" in first.output
+    assert "there already" not in first.output
+    assert "copied 0 jobs, 0 runs, 0 records from" in second.output
+    assert "there already, and not changed: 1,503 jobs, 1,504 runs, 2 records" in second.output
+
+
+def test_records_of_two_sources_with_the_same_fences_are_left_out_aloud(
+    source: Driver, view: View, target: Backend, tmp_path: Path
+) -> None:
+    filled(source)
+    other = Driver(SqliteBackend(tmp_path / "other.db"), HandClock())  # made at the same moment
+    other.backend.open(other.clock)
+    for slot in range(3):
+        fence = other.win(slot, f"t{slot}", job="another")
+        other.finish(slot, f"t{slot}", job="another")
+        other.save(slot, fence, job="another")
+    assert copied(source, view).exit_code == 0
+
+    for new in (1, 0):  # a second time, no more and no less is said
+        done = copied(other, view)
+        assert done.exit_code == 1, done.output
+        assert f"copied {new} jobs, {3 * new} runs, {new} records from" in done.stdout
+        assert "left out: 2 records" in done.stderr
+    target.open()
+    assert len(target.history("job", limit=10)) == 2
+    assert len(target.history("another", limit=10)) == 1
+    assert len(other.backend.history("another")) == 3
+    other.backend.close()
+
+
 def test_a_live_lease_is_a_reason_not_to(tmp_path: Path) -> None:
     backend = SqliteBackend(tmp_path / "live.db")
     backend.open()

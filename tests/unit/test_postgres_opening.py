@@ -110,6 +110,31 @@ def test_a_wrong_password_is_refused_at_once(server: OwnServer, schema: str) -> 
     assert "password authentication failed" in said
 
 
+def test_a_password_that_was_changed_later_is_waited_for_and_named(
+    server: OwnServer, schema: str
+) -> None:
+    server.execute_in("jobs", f"CREATE SCHEMA {schema} AUTHORIZATION app")
+    backend = PostgresBackend(url_of(server, schema, user="app", password=SECRET))
+    backend.open()
+    server.execute(
+        "ALTER ROLE app PASSWORD 'another'",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'",
+    )
+    errors = []
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable) as found:
+            backend.unfinished(["job"])
+        errors.append(str(found.value))
+    server.execute(f"ALTER ROLE app PASSWORD '{SECRET}'")
+
+    assert f"postgresql://app@{server.folder}/jobs" in errors[1]
+    assert "does not let this user in" in errors[1]
+    assert 'password authentication failed for user "app"' in errors[1]
+    assert SECRET not in errors[1]
+    assert backend.unfinished(["job"]) == []
+    backend.close()
+
+
 def test_a_missing_database_is_refused_at_once(server: OwnServer, schema: str) -> None:
     assert 'database "nowhere" does not exist' in refused(
         url_of(server, schema, database="nowhere")

@@ -91,6 +91,20 @@ def test_a_wrong_one_is_refused_without_its_password(url: str) -> None:
     assert SECRET not in repr(refused.value.__cause__) + repr(refused.value.__context__)
 
 
+@pytest.mark.parametrize("option", ["shema=x", "sslmod=require", "shema=", "prefix=x"])
+def test_a_wrong_option_is_named(option: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        backend_for(f"postgresql://app:{SECRET}@db/jobs?sslmode=require&{option}&schema=y")
+    assert f"'{option.partition('=')[0]}' is not an option: right are schema=" in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_what_may_be_a_part_of_a_password_is_not_named_as_an_option() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        backend_for("postgresql://app:12?cret=1@db/jobs")
+    assert "is not an option" not in str(refused.value)
+
+
 def test_a_password_is_in_nothing_that_is_shown() -> None:
     found = backend(f"postgresql://app:{SECRET}@db/jobs?password={SECRET}")
 

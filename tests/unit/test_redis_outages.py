@@ -109,6 +109,34 @@ def test_a_server_that_forgot_all_says_so_once_and_begins_anew(
     assert second > first
 
 
+def test_a_password_that_was_changed_later_is_waited_for_and_named(server: Server) -> None:
+    user = ("ACL", "SETUSER", "ann")
+    server.client.execute_command(*user, "on", ">s3cr3t", "~*", "&*", "+@all")
+    backend = RedisBackend(f"redis://ann:s3cr3t@{server.place}/3")
+    backend.open()
+    server.client.execute_command(*user, "resetpass", ">another")
+    server.client.client_kill_filter(_type="normal", skipme=True)
+    unavailable(lambda: claim(backend, "a"))
+    with pytest.raises(BackendUnavailable) as refused:
+        claim(backend, "a")
+    server.client.execute_command(*user, ">s3cr3t")
+
+    said = str(refused.value)
+    assert f"redis://ann@{server.place}/3 does not let this user in: authentication failed" in said
+    assert "s3cr3t" not in said
+    assert claim(backend, "a").outcome == "won"
+    backend.close()
+
+
+def test_a_server_that_is_away_is_said_not_to_be_reached(
+    server: Server, backend: RedisBackend
+) -> None:
+    server.kill()
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match="cannot be reached"):
+            claim(backend, "a")
+
+
 def test_fences_that_were_lost_are_not_given_again(server: Server, backend: RedisBackend) -> None:
     claim(backend, "a")
     kept = server.client.hget("{leasecron}:meta", "fence")

@@ -23,6 +23,8 @@ SECRET = "s3cr3t"
         ("redis://host:1234/7", "redis://host:1234/7"),
         ("redis://host/", "redis://host:6379/0"),
         ("redis://host?db=3", "redis://host:6379/3"),
+        ("valkey://host/1?prefix=x", "redis://host:6379/1?prefix=x"),
+        ("valkeys://ann:s3cr3t@host/1", "rediss://ann@host:6379/1"),
         ("rediss://ann:s3cr3t@host/1", "rediss://ann@host:6379/1"),
         ("redis://:s3cr3t@host", "redis://host:6379/0"),
         ("redis://host?username=ann&password=s3cr3t", "redis://ann@host:6379/0"),
@@ -91,6 +93,21 @@ def test_a_wrong_url_is_refused_without_its_password(url: str) -> None:
         assert SECRET not in f"{error} {error!r}"
         assert error.__context__ is None or error.__suppress_context__
         error = error.__cause__
+
+
+@pytest.mark.parametrize("option", ["prefx=x", "sokcet_timeout=1", "ssl_ca_certs=/x", "prefx="])
+def test_a_wrong_option_is_named(option: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        backend_for(f"redis://:s3cr3t@host/0?socket_timeout=1&{option}&prefix=y")
+    assert f"'{option.partition('=')[0]}' is not an option: right are prefix=" in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_what_may_be_a_part_of_a_password_is_not_named_as_an_option() -> None:
+    for url in ("redis://:12?cret=1@host/0", "redis://h:12?se=1&cret=1@host/0"):
+        with pytest.raises(ConfigurationError) as refused:
+            backend_for(url)
+        assert "is not an option" not in str(refused.value)
 
 
 def test_nothing_that_can_be_printed_has_the_password() -> None:

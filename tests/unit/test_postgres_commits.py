@@ -1,0 +1,138 @@
+"""What a PostgreSQL server may forget, and for which commits nobody waits."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+from contract.driver import a_claim
+from contract.hand_clock import START
+from support.postgres_server import OwnServer, own_server
+
+from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.server_backend import columns_of_claims
+from leasecron.errors import BackendUnavailable
+from leasecron.model import Claim
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnServer]:
+    with own_server() as server:
+        yield server
+
+
+@pytest.fixture
+def backend(server: OwnServer) -> Iterator[PostgresBackend]:
+    backend = PostgresBackend(f"{server.url}&schema=s{uuid.uuid4().hex}")
+    backend.open()
+    yield backend
+    backend.close()
+
+
+def claim_of(token: str, seconds: float = 0.0, job: str = "job") -> Claim:
+    return a_claim(round(time.time(), 3) - START + seconds, token, job=job)
+
+
+def won(backend: PostgresBackend, claim: Claim) -> int:
+    (answer,) = backend.claim([claim])
+    assert answer.outcome == "won"
+    assert answer.fence is not None
+    return answer.fence
+
+
+def waits_for_commit(backend: PostgresBackend, claims: list[Claim]) -> bool:
+    """Make a call, and say whether its commit would wait; then take it back."""
+    columns = [json.dumps(each) for each in columns_of_claims(claims)]
+    with psycopg.connect(backend.address.conninfo) as connection:
+        places = ", ".join(["%s::json"] * len(columns))
+        connection.execute(f"SELECT {backend._schema}.claim({places})".encode(), columns)
+        found = connection.execute("SHOW synchronous_commit").fetchone()
+        connection.rollback()
+    assert found in {("on",), ("off",)}
+    return found == ("on",)
+
+
+def test_a_claim_that_changes_something_waits_for_its_commit(backend: PostgresBackend) -> None:
+    old = claim_of("a", -60)
+    won(backend, replace(old, lease=0.001))
+    abandoned = replace(old, token="b", mode="takeover", max_attempts=1)
+
+    assert waits_for_commit(backend, [claim_of("a", job="new")])
+    assert waits_for_commit(backend, [abandoned])
+    assert waits_for_commit(backend, [replace(abandoned, max_attempts=9)])
+
+
+def test_a_claim_that_loses_waits_for_no_commit(backend: PostgresBackend) -> None:
+    older = claim_of("a", -10)
+    won(backend, older)
+
+    assert not waits_for_commit(backend, [claim_of("b")])  # overlap
+    assert waits_for_commit(backend, [claim_of("b"), claim_of("b", job="other")])
+
+
+def test_those_that_lose_are_answered_while_no_commit_is(
+    server: OwnServer, backend: PostgresBackend
+) -> None:
+    won(backend, claim_of("a", -10))
+    server.execute(
+        "ALTER SYSTEM SET synchronous_standby_names = 'away'",
+        "SELECT pg_reload_conf()",
+    )
+    try:
+        for _ in range(5):
+            assert backend.claim([claim_of("b")])[0].outcome == "overlap"
+        with pytest.raises(BackendUnavailable, match="did not answer in time"):
+            backend.claim([claim_of("b", job="other")])
+    finally:
+        server.execute(
+            "SET synchronous_commit = local",
+            "ALTER SYSTEM RESET synchronous_standby_names",
+            "SELECT pg_reload_conf()",
+        )
+
+
+def test_fences_that_were_lost_are_not_given_again(
+    server: OwnServer, backend: PostgresBackend
+) -> None:
+    known = won(backend, claim_of("a", job="before"))
+    lost = [won(backend, claim_of("a", job=f"lost-{n}")) for n in range(3)]
+    server.stop()
+    server.start()
+    fences = f"{backend._schema}.fences"
+    server.execute(f"SELECT setval('{fences}', {known})")  # as a replica that was behind
+
+    with pytest.raises(BackendUnavailable):
+        backend.unfinished(["job"])
+    given = [won(backend, claim_of("a", job=f"after-{n}")) for n in range(3)]
+
+    assert given[0] > max(lost)
+    assert given == [given[0], given[0] + 1, given[0] + 2]  # it was passed once
+
+
+def test_all_that_come_after_a_restart_give_fences_of_their_own(
+    server: OwnServer, backend: PostgresBackend
+) -> None:
+    won(backend, claim_of("a", job="before"))
+    server.execute(f"UPDATE {backend._schema}.meta SET value = 1 WHERE key = 'server_started'")
+    start = threading.Barrier(8)
+    fences: list[int] = []
+
+    def rival(number: int) -> None:
+        other = PostgresBackend(f"{server.url}&schema={backend.address.schema}")
+        other.open()
+        start.wait()
+        fences.extend(won(other, claim_of("a", job=f"job-{number}-{n}")) for n in range(20))
+        other.close()
+
+    threads = [threading.Thread(target=rival, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(fences)) == 160
