@@ -124,7 +124,11 @@ class LeaseBackend(Backend, Protocol):
         """What the scheduler chooses its runner by."""
 
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
-        """Decide each claim by the claim table; see :mod:`leasecron.backends.claims`."""
+        """Decide each claim by the claim table; see :mod:`leasecron.backends.claims`.
+
+        A store with a clock of its own answers ``early``, and when to ask again, to a claim in mode
+        claim whose run nobody has begun and whose slot is more than a second ahead of that clock.
+        """
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
         """Renew leases that are alive and still have their token. One that is over is lost."""

@@ -37,7 +37,7 @@ def check_clock(offset: float) -> Check:
     if abs(offset) < _FAR:
         return Check("clock", "good", "as the server's", "leases and slots are judged alike")
     reason = (
-        "handlers start by this host's clock, and whether that is too late is judged by the"
-        f" server's, which differs by {abs(offset):.1f} s: keep both right (NTP)"
+        "handlers start by this host's clock, and whether that is too early or too late is judged"
+        f" by the server's, which differs by {abs(offset):.1f} s: keep both right (NTP)"
     )
     return Check("clock", "warning", found, reason)

@@ -27,12 +27,16 @@ from leasecron.errors import LeasecronError
 def doctor(store: str, also: str | None, *, as_json: bool) -> None:
     """Say whether STORE can be trusted on this machine, by trying.
 
-    Two processes race and lock in a folder beside the store's own files, which is removed again.
-    The store itself is neither made nor changed, and instances may use it meanwhile. It takes some
-    seconds, and with --also up to a minute more.
+    STORE is a URL such as sqlite:////var/lib/app/jobs.db, lockdir:////mnt/nfs/locks,
+    postgresql://user@host/database or redis://host/number, or the path of a SQLite file.
+
+    For a store in files, two processes race and lock in a folder beside them, which is removed
+    again; it takes some seconds, and with --also up to a minute more. A server is asked about its
+    settings, its clock and how quick it is. The store itself is neither made nor changed, and
+    instances may use it meanwhile.
 
     The exit code is 0 where all is good, 1 where there are warnings, and 2 where the store is not
-    to be trusted, or is none.
+    to be trusted, or is not there yet.
     """
     try:
         with _signals_raise():

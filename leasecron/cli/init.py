@@ -27,11 +27,13 @@ from leasecron.errors import BackendError, printable
 def init(store: str, *, print_sql: bool) -> None:
     """Make STORE, or make sure that it is ready.
 
-    STORE is a URL such as sqlite:////var/lib/app/jobs.db, lockdir:////mnt/nfs/locks or
-    postgresql://user@host/database, or the path of a SQLite file. A lock directory must be made
-    this way, once, on one host: an empty directory could as well be a network mount that is
-    missing. The folder above is never made. The exit code is 0, or 2 where there is no usable store
-    in the end.
+    STORE is a URL such as sqlite:////var/lib/app/jobs.db, lockdir:////mnt/nfs/locks,
+    postgresql://user@host/database or redis://host/number, or the path of a SQLite file. A lock
+    directory must be made this way, once, on one host: an empty directory could as well be a
+    network mount that is missing. The folder above is never made. Other stores are made by the
+    first instance as well; a schema in PostgreSQL only if its role may make one.
+
+    The exit code is 0, or 2 where there is no usable store in the end.
     """
     named = named_backend(store)
     if print_sql:

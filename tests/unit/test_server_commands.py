@@ -30,6 +30,13 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
+@pytest.mark.parametrize("command", ["init", "doctor"])
+def test_the_help_of_a_command_for_any_store_names_all_kinds(command: str) -> None:
+    said = run(command, "--help").stdout
+    for scheme in ("sqlite:", "lockdir:", "postgresql:", "redis:"):
+        assert scheme in said
+
+
 def test_a_store_is_made_once(view: View) -> None:
     first, second = run("init", view.url), run("init", view.url)
     assert first.exit_code == second.exit_code == 0, first.output + second.output
