@@ -54,8 +54,10 @@ class HeldPostgres(PostgresBackend):
     def _ask(self, call: str, values: Sequence[str | None]) -> Any:
         assert self._clock is not None
         now = round((START + self._clock.passed) * 1000)
-        for name, value in (("now", now), ("early", self.early)):
-            self._server.ask(f"SELECT set_config('leasecron.{name}', '{value}', false)")
+        self._server.ask(
+            f"SELECT set_config('leasecron.now', '{now}', false)"
+            f" || set_config('leasecron.early', '{self.early}', false)"
+        )
         return super()._ask(call, values)
 
     def _execute(self, *statements: str) -> None:
