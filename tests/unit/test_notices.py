@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import select
 import threading
 import time
@@ -25,8 +26,10 @@ from leasecron.backends import server_connection
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.backends.urls import backend_for
+from leasecron.clock import SystemClock
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Ending, from_seconds
+from leasecron.store import StoreQueue
 from leasecron.testing import EventRecorder
 
 LONG = 30.0
@@ -171,6 +174,33 @@ def test_all_who_share_a_store_are_told_whoever_passes_it_on(backends: list[Back
     holder.release([Ending("job", claim.slot, "b", "interrupted")])
     heard(shared, LONG)
     assert (len(one), len(other)) == (1, 2)
+
+
+def test_each_store_thread_of_a_shared_store_hears(backends: list[Backend]) -> None:
+    holder, shared = backends
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    told: queue.SimpleQueue[tuple[int, datetime]] = queue.SimpleQueue()
+    clock = SystemClock()
+
+    def thread(number: int) -> StoreQueue:
+        return StoreQueue(
+            shared, clock, lambda *_: None, lambda _job, slot: told.put((number, slot))
+        )
+
+    threads = [thread(number) for number in range(3)]
+    for each in threads:
+        each.open()
+        each.ask("unfinished", lambda backend: backend.unfinished(["job"]), LONG)
+    holder.claim([claim])
+    holder.release([Ending("job", claim.slot, "a", "interrupted")])
+
+    assert sorted(told.get(timeout=LONG) for _ in threads) == [(n, claim.slot) for n in range(3)]
+    ended = queue.SimpleQueue[None]()
+    for each in threads:
+        each.close(lambda: ended.put(None))
+    for _ in threads:
+        ended.get(timeout=LONG)
+    assert shared._hearers == []
 
 
 def cut_off(backend: Backend) -> None:
