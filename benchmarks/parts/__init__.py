@@ -20,6 +20,7 @@ PARTS = (
     "size",
     "lockdir",
     "servers",
+    "instances",
     "takeover",
     "footprint",
 )

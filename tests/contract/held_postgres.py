@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+from support.servers import with_option
 
 from contract.hand_clock import FAR_AHEAD, START, HandClock
 from leasecron.backends.postgres import PostgresBackend
@@ -27,7 +28,7 @@ class HeldPostgres(PostgresBackend):
         self._clock: HandClock | None = None
         is_new = url not in _SCHEMAS
         schema = _SCHEMAS.setdefault(url, f"test-{uuid.uuid4().hex}")
-        super().__init__(f"{url}{'&' if '?' in url else '?'}schema={schema}")
+        super().__init__(with_option(url, f"schema={schema}"))
         if is_new:
             self._make()
         self._execute(

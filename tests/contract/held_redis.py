@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import redis
+from support.servers import with_option
 
 from contract.hand_clock import FAR_AHEAD, START, HandClock
 from leasecron.backends.redis_scripts import Script, script, script_of
@@ -33,8 +34,7 @@ class HeldRedis(RedisBackend):
     def __init__(self, url: str) -> None:
         self.early = FAR_AHEAD
         self._clock: HandClock | None = None
-        sign = "&" if "?" in url else "?"
-        super().__init__(f"{url}{sign}prefix=test-{uuid.uuid4().hex}")
+        super().__init__(with_option(url, f"prefix=test-{uuid.uuid4().hex}"))
         self._server.script_of = _held
         self._client = redis.Redis.from_url(url)
 

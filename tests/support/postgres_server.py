@@ -1,4 +1,7 @@
-"""A PostgreSQL server of a test's own, which it may kill, freeze and set up as it likes."""
+"""A PostgreSQL server of a test's own, which it may kill, freeze and set up as it likes.
+
+It is always the one of the wheel: who names a server for tests does not mean it to be killed.
+"""
 
 from __future__ import annotations
 

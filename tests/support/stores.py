@@ -11,7 +11,7 @@ import psycopg
 import redis
 from psycopg.rows import dict_row
 
-from support.servers import postgres_url, redis_url
+from support.servers import postgres_url, redis_url, with_option
 
 Row = dict[str, Any]
 
@@ -64,8 +64,7 @@ class PostgresView:
 
     def __init__(self) -> None:
         self.schema = f"s{uuid.uuid4().hex}"
-        sign = "&" if "?" in postgres_url() else "?"
-        self.url = f"{postgres_url()}{sign}schema={self.schema}"
+        self.url = with_option(postgres_url(), f"schema={self.schema}")
 
     def runs(self, job: str) -> list[Row]:
         return self._rows("runs", "slot", job)
@@ -96,8 +95,7 @@ class RedisView:
 
     def __init__(self) -> None:
         self.prefix = f"p{uuid.uuid4().hex}"
-        sign = "&" if "?" in redis_url() else "?"
-        self.url = f"{redis_url()}{sign}prefix={self.prefix}"
+        self.url = with_option(redis_url(), f"prefix={self.prefix}")
         self._client: Any = redis.from_url(redis_url())
 
     def runs(self, job: str) -> list[Row]:

@@ -11,7 +11,7 @@ from collections import Counter
 import psycopg
 from contract.driver import a_claim
 from contract.hand_clock import START
-from support.servers import postgres_url
+from support.servers import postgres_url, with_option
 
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.model import Claim, Ending, LeaseRef
@@ -66,8 +66,7 @@ class Rival:
 def test_runs_that_all_claim_at_once_have_one_winner_each() -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    sign = "&" if "?" in postgres_url() else "?"
-    url = f"{postgres_url()}{sign}schema=s{uuid.uuid4().hex}"
+    url = with_option(postgres_url(), f"schema=s{uuid.uuid4().hex}")
     start = threading.Barrier(RIVALS)
     rivals = [Rival(url, f"r{n}", start, seed + n) for n in range(RIVALS)]
     began = time.time() - ROUNDS

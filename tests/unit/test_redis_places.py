@@ -11,7 +11,7 @@ import pytest
 import redis
 from redis.crc import key_slot
 from redis_support import a_claim, claim
-from support.servers import redis_url
+from support.servers import redis_url, with_option
 
 from leasecron.backends.redis_scripts import keys_of
 from leasecron.backends.redis_store import RedisBackend
@@ -67,7 +67,7 @@ def answer_of_child(use: Callable[[], object]) -> str:
 
 
 def opened(prefix: str) -> RedisBackend:
-    backend = RedisBackend(f"{redis_url()}?prefix={prefix}")
+    backend = RedisBackend(with_option(redis_url(), f"prefix={prefix}"))
     backend.open()
     return backend
 
