@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 from contract.driver import Driver, a_claim, at
 from contract.hand_clock import START, HandClock
-from support.servers import postgres_url
 from support.stores import PostgresView, RedisView
 
 from leasecron.backends.postgres import PostgresBackend
@@ -182,7 +181,7 @@ def test_records_of_two_sources_with_the_same_fences_are_left_out_aloud(
     other.backend.close()
 
 
-def test_a_live_lease_is_a_reason_not_to(tmp_path: Path) -> None:
+def test_a_live_lease_is_a_reason_not_to(tmp_path: Path, view: View) -> None:
     backend = SqliteBackend(tmp_path / "live.db")
     backend.open()
     slot = round(time.time(), 3)
@@ -191,7 +190,7 @@ def test_a_live_lease_is_a_reason_not_to(tmp_path: Path) -> None:
         connection.execute("UPDATE jobs SET last_seen = 0")
         connection.execute("UPDATE runs SET claimed_at = 0")
 
-    done = CliRunner().invoke(main, ["copy", backend.path, postgres_url()])
+    done = CliRunner().invoke(main, ["copy", backend.path, view.url])
 
     assert done.exit_code == 2
     assert "an instance is alive on the source: the run of job 'job'" in done.stderr
@@ -199,13 +198,13 @@ def test_a_live_lease_is_a_reason_not_to(tmp_path: Path) -> None:
     backend.close()
 
 
-def test_a_job_that_was_seen_a_moment_ago_is_one_too(tmp_path: Path) -> None:
+def test_a_job_that_was_seen_a_moment_ago_is_one_too(tmp_path: Path, view: View) -> None:
     backend = SqliteBackend(tmp_path / "seen.db")
     backend.open()
     backend.declare([Declaration("job", "daily")])
     backend.close()
 
-    done = CliRunner().invoke(main, ["copy", backend.path, postgres_url()])
+    done = CliRunner().invoke(main, ["copy", backend.path, view.url])
 
     assert done.exit_code == 2
     assert "job 'job' was seen less than two minutes ago" in done.stderr
