@@ -1,6 +1,7 @@
 """Every snippet of the README does what it says, alone in an empty directory."""
 
 import importlib.util
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.instances import LIMIT
-from support.readme import Snippet, console_commands, shell_commands, snippets
+from support.readme import README, TEXT, Snippet, console_commands, shell_commands, snippets
 from support.requirements import require
 from support.serving import clean_environment
 
@@ -122,6 +123,12 @@ def test_the_commands_for_a_lock_directory_work_in_their_order(tmp_path: Path) -
         assert done.stderr == ""
         # A machine may well have something that a doctor warns of, but nothing that forbids it.
         assert done.returncode in ({0} if "init" in arguments else {0, 1}), done.stdout
+
+
+def test_the_pages_that_it_links_to_are_there() -> None:
+    pages = re.findall(r"\]\(([\w./-]+\.md)\)", TEXT)
+    assert pages
+    assert [page for page in pages if not (README.parent / page).is_file()] == []
 
 
 def test_two_commands_set_it_up() -> None:
