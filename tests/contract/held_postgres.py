@@ -1,10 +1,13 @@
-"""A PostgreSQL store whose server's clock is held in the hand of a test."""
+"""A PostgreSQL store whose server's clock is held in the hand of a test.
+
+It shows what ``now`` returns, which follows a hand clock that the store is opened with.
+"""
 
 from __future__ import annotations
 
 import atexit
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -25,7 +28,7 @@ class HeldPostgres(PostgresBackend):
 
     def __init__(self, url: str) -> None:
         self.early = FAR_AHEAD
-        self._clock: HandClock | None = None
+        self.now: Callable[[], float] = lambda: START
         is_new = url not in _SCHEMAS
         schema = _SCHEMAS.setdefault(url, f"test-{uuid.uuid4().hex}")
         super().__init__(with_option(url, f"schema={schema}"))
@@ -37,9 +40,9 @@ class HeldPostgres(PostgresBackend):
         )
 
     def open(self, clock: Clock | None = None) -> None:
-        assert isinstance(clock, HandClock)
         super().open(clock)
-        self._clock = clock
+        if isinstance(clock, HandClock):
+            self.now = lambda: START + clock.passed
 
     def _make(self) -> None:
         super().open()
@@ -53,8 +56,7 @@ class HeldPostgres(PostgresBackend):
         atexit.register(self._execute, "DROP SCHEMA {schema} CASCADE")
 
     def _ask(self, call: str, values: Sequence[str | None]) -> Any:
-        assert self._clock is not None
-        now = round((START + self._clock.passed) * 1000)
+        now = round(self.now() * 1000)
         self._server.ask(
             f"SELECT set_config('leasecron.now', '{now}', false)"
             f" || set_config('leasecron.early', '{self.early}', false)"

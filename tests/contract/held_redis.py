@@ -1,8 +1,12 @@
-"""A Redis store whose server's clock is held in the hand of a test."""
+"""A Redis store whose server's clock is held in the hand of a test.
+
+It shows what ``now`` returns, which follows a hand clock that the store is opened with.
+"""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -33,14 +37,14 @@ class HeldRedis(RedisBackend):
 
     def __init__(self, url: str) -> None:
         self.early = FAR_AHEAD
-        self._clock: HandClock | None = None
+        self.now: Callable[[], float] = lambda: START
         super().__init__(with_option(url, f"prefix=test-{uuid.uuid4().hex}"))
         self._server.script_of = _held
         self._client = redis.Redis.from_url(url)
 
     def open(self, clock: Clock | None = None) -> None:
-        assert isinstance(clock, HandClock)
-        self._clock = clock
+        if isinstance(clock, HandClock):
+            self.now = lambda: START + clock.passed
         self._tell_time()
         super().open(clock)
 
@@ -54,8 +58,7 @@ class HeldRedis(RedisBackend):
         return [f"{self._server.keys[0]}:{name}" for name in ("now", "early")]
 
     def _tell_time(self) -> None:
-        assert self._clock is not None
-        values = (round((START + self._clock.passed) * 1000), self.early)
+        values = (round(self.now() * 1000), self.early)
         self._client.mset(dict(zip(self._held_keys, values, strict=True)))
 
     def _call(self, operation: str, *columns: Any) -> Any:
