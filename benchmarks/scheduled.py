@@ -17,7 +17,7 @@ from leasecron.clock import SystemClock
 from leasecron.model import from_seconds
 
 _WAIT = 60.0
-_START, _PER_JOB = 2.0, 0.0002  # seconds from before the first declaration until all are armed
+_START, _PER_JOB = 2.0, 0.0005  # seconds from before the first declaration until all are armed
 _STORE = "runs.db"
 
 
@@ -89,7 +89,10 @@ def _run_all(
     try:
         at = float(done.get(_WAIT))
     except queue.Empty:
-        raise TimeoutError(f"{heard} of {jobs} runs succeeded within {_WAIT:g} s") from None
+        raise TimeoutError(
+            f"{heard} of {jobs} runs succeeded within {_WAIT:g} s: a machine that is busy arms the"
+            " others after their slot"
+        ) from None
     scheduler.stop()
     return at
 
