@@ -71,12 +71,12 @@ def release(ending: Ending, slot: int, table: RunTable, moment: Moment) -> bool:
 def may_record(result: RunResult, row: RunRow | None) -> bool:
     """Say whether a holder's own record may enter the history.
 
-    It may while the attempt is the run's latest and nobody closed it, or if it was released;
-    otherwise whoever took the run has recorded the attempt as lost.
+    It may while the attempt is the run's latest and nobody closed it, or if it was released. An
+    earlier attempt without a record was released too: of one that was lost there is a record.
     """
     if row is None or result.fence is None:
         return False
-    if result.fence == row.released_fence:
+    if result.fence < row.fence or result.fence == row.released_fence:
         return True
     return result.fence == row.fence and row.state not in {"abandoned", "replaced"}
 

@@ -1,5 +1,6 @@
 -- Add records of holders that may still record their attempt: it is the run's latest and nobody
--- closed it, or it was released. Otherwise whoever took the run has recorded it as lost.
+-- closed it, or it was released. An earlier attempt without a record was released too: of one that
+-- was lost there is a record.
 CREATE OR REPLACE FUNCTION {schema}.save_results(
     fences json, jobs json, slots json, attempts json, instances json, triggers json,
     statuses json, started json, ended json, errors json
@@ -17,7 +18,7 @@ BEGIN
         json_array_elements_text(ended), json_array_elements_text(errors)
     ) AS a(fence, job, slot, attempt, instance, trigger, status, started, ended, error)
     JOIN {schema}.runs AS r ON r.job = a.job AND r.slot = a.slot::bigint
-    WHERE a.fence::bigint = r.released_fence
+    WHERE a.fence::bigint < r.fence OR a.fence::bigint = r.released_fence
     OR a.fence::bigint = r.fence AND r.state NOT IN ('abandoned', 'replaced')
     ORDER BY a.fence::bigint
     ON CONFLICT (fence) DO NOTHING;

@@ -1,5 +1,6 @@
 -- Add records of holders that may still record their attempt: it is the run's latest and nobody
--- closed it, or it was released. Otherwise whoever took the run has recorded it as lost.
+-- closed it, or it was released. An earlier attempt without a record was released too: of one that
+-- was lost there is a record.
 
 local jobs, slots, fences, texts = unpack(asked)
 
@@ -11,7 +12,7 @@ load_rows(places)
 for i, job in ipairs(jobs) do
     local row = row_at(job, slots[i], places[i])
     local fence = fences[i]
-    if row and (fence == row.released_fence or (
+    if row and (fence < row.fence or fence == row.released_fence or (
         fence == row.fence and row.state ~= 'abandoned' and row.state ~= 'replaced'
     )) then
         record(job, fence, texts[i])

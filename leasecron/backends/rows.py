@@ -27,7 +27,7 @@ class RunRow:
 
     ``token``, ``fence``, ``instance``, ``trigger`` and ``claimed_at`` are those of the latest
     attempt; ``lost`` counts the attempts that ended by a lost lease; ``released_fence`` is that of
-    the attempt last released, whose record may still come.
+    the attempt last released, whose record may still come, as those of earlier ones may.
     """
 
     job: str

@@ -21,7 +21,7 @@ _INSERT_OWNED = f"""
     INSERT OR IGNORE INTO results({_COLUMNS})
     SELECT asked.* FROM (VALUES {{rows}}) AS asked CROSS JOIN runs
     ON runs.job = asked.column2 AND runs.slot = asked.column3
-    WHERE asked.column1 = runs.released_fence
+    WHERE asked.column1 < runs.fence OR asked.column1 = runs.released_fence
     OR asked.column1 = runs.fence AND runs.state NOT IN ('abandoned', 'replaced')
 """
 _PAGE = 1_000  # records of one answer: each of their columns is one text, which has a limit

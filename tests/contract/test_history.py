@@ -84,6 +84,21 @@ def test_the_record_of_a_released_attempt_may_come_late(store: Driver) -> None:
     assert store.statuses() == [(first, "interrupted"), (second, "lost")]
 
 
+def test_the_records_of_attempts_that_were_released_one_after_another_may_all_come_late(
+    store: Driver,
+) -> None:
+    first = store.win(0, "a")
+    store.release(0, "a")
+    second = store.take_over(0, "b").fence
+    store.release(0, "b")
+    third = store.take_over(0, "c").fence
+    store.save(0, first, "interrupted")
+    store.save(0, third, "success")
+    store.save(0, second, "interrupted")
+
+    assert store.statuses() == [(first, "interrupted"), (second, "interrupted"), (third, "success")]
+
+
 def test_the_record_of_a_released_attempt_may_come_after_its_run_was_replaced(
     store: Driver,
 ) -> None:

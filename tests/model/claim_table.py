@@ -202,7 +202,7 @@ def takes_record(table: Table, at: int, fence: int) -> bool:
     if run is None:
         return False
     owned = run.fence == fence and run.state not in {"abandoned", "replaced"}
-    return owned or run.released_fence == fence
+    return owned or fence < run.fence or run.released_fence == fence
 
 
 def _claim_unclaimed(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, Table]:
