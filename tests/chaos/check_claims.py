@@ -1,5 +1,6 @@
 """No attempt without a won claim, none of a run that has ended, and none while none can be won."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -110,19 +111,21 @@ def in_a_child(story: Story) -> Iterator[Violation]:
 
 
 def early(story: Story) -> Iterator[Violation]:
-    """Find runs that were begun before their time, though by a clock that was right."""
-    least = _EARLY if story.leases else _EARLY_BY_ITS_STORE
+    """Find runs begun before their time, by a clock that was right or by that of their store."""
     for attempt in story.attempts:
         ahead = attempt.slot / 1000 - (attempt.begun + story.offset)
-        if ahead > least and not (story.leases and _comes_from_a_wrong_clock(story, attempt)):
+        if ahead > _EARLY and ahead > _most_ahead(story, attempt):
             yield violation(f"a run was begun {ahead:.3f} s before its time", attempt)
 
 
-def _comes_from_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
-    """Say whether an attempt may be early where instances are left to know when slots are due.
+def _most_ahead(story: Story, attempt: Attempt) -> float:
+    if not _comes_from_a_wrong_clock(story, attempt):
+        return _EARLY
+    return _EARLY_BY_ITS_STORE if story.has_clock else math.inf
 
-    Whoever takes over what one with a wrong clock has won does so at once.
-    """
+
+def _comes_from_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
+    """Say so; whoever takes over what one with a wrong clock has won does so at once."""
     if attempt.attempt == 1:
         return _has_a_wrong_clock(story, attempt.life, attempt.begun)
     return any(_has_a_wrong_clock(story, life, attempt.begun) for life in story.lives)

@@ -82,7 +82,7 @@ def _run(place: AnyPlace, folder: Path, seed: int, given: argparse.Namespace) ->
 
 def _judged(log: Path, place: AnyPlace, rate: int) -> tuple[Story, Verdict]:
     contents = contents_of(place)
-    story = tell(read_lines(log), leases=place.leases)
+    story = tell(read_lines(log), leases=place.leases, has_clock=place.has_clock)
     kept = contents.of(WORKS)
     kept.integrity = contents.integrity()
     verdict = check(story, kept)

@@ -34,6 +34,7 @@ class Place:
     def __init__(self, url: str, journal: str, *, megabytes: int = SIZE) -> None:
         self.kind, self.path = _parsed(url)
         self.leases = self.kind == "sqlite"
+        self.has_clock = self.kind == "lockdir"
         self.folder = self.path.parent if self.kind == "sqlite" else self.path
         self.disk = self.folder.parent
         if self.folder.exists():

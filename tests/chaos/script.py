@@ -21,8 +21,9 @@ def ms(seconds: float) -> int:
 class Script:
     """A run that is being invented; ``kept`` is what its store holds."""
 
-    def __init__(self, *, leases: bool = True) -> None:
+    def __init__(self, *, leases: bool = True, has_clock: bool = False) -> None:
         self.leases = leases
+        self.has_clock = has_clock or not leases
         self.kept = Kept()
         self._lines: list[Line] = []
         self._fence = 100
@@ -30,14 +31,17 @@ class Script:
 
     def story(self) -> Story:
         """Return what has been invented so far."""
-        return tell(sorted(self._lines, key=lambda line: line["m"]), leases=self.leases)
+        return self._told(sorted(self._lines, key=lambda line: line["m"]))
 
     def story_of_part(self) -> Story:
         """Return it as told by two logs: what befell the processes, and what their jobs did."""
         lines = sorted(self._lines, key=lambda line: line["m"])
         of_jobs = [line for line in lines if line["what"] in ("begin", "alive", "end", "event")]
         rest = [line for line in lines if line not in of_jobs]
-        return tell_part(tell(rest, leases=self.leases), of_jobs)
+        return tell_part(self._told(rest), of_jobs)
+
+    def _told(self, lines: list[Line]) -> Story:
+        return tell(lines, leases=self.leases, has_clock=self.has_clock)
 
     def note(self, what: str, m: float, life: int = 0, **facts: object) -> None:
         """Add any line."""

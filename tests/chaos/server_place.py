@@ -24,7 +24,7 @@ class ServerPlace:
     What it has answered it keeps when it is killed; of Redis only ``appendfsync always`` does that.
     """
 
-    leases = True
+    leases = has_clock = True
 
     def __init__(self, kind: Literal["postgres", "redis"]) -> None:
         self.kind = kind

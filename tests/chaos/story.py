@@ -128,11 +128,13 @@ class Troubles:
 class Story:
     """All of it. ``offset`` is wall minus monotonic time; from ``calm_since`` nothing was done.
 
+    ``has_clock`` says that the store has a clock of its own, by which no run begins too early.
     ``gaps`` are the short times for which a process did not run; the longer ones are troubles too.
     ``busy`` are the times in which the machine had no time to spare.
     """
 
     leases: bool
+    has_clock: bool = False
     offset: float = 0.0
     began: float = 0.0
     calm_since: float = math.inf

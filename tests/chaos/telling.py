@@ -16,9 +16,9 @@ STARVED, IN = 0.5, 3.0
 """Seconds; a process that has not run for longer than that, in all, may be late with anything."""
 
 
-def tell(lines: Sequence[Line], *, leases: bool) -> Story:
+def tell(lines: Sequence[Line], *, leases: bool, has_clock: bool) -> Story:
     """Put together what the lines of a log say, which are in order of time."""
-    teller = _Teller(Story(leases))
+    teller = _Teller(Story(leases, has_clock))
     for line in lines:
         teller.take(line)
     teller.end()

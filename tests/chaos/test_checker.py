@@ -131,13 +131,18 @@ def test_a_run_before_its_time_is_found(script: Script, ahead: float, found: int
     assert len(whats(early(script.story()))) == found
 
 
+@pytest.mark.parametrize(
+    ("leases", "has_clock", "ahead", "found"),
+    [(True, False, 4.0, 0), (True, True, 1.0, 0), (True, True, 1.2, 1), (False, True, 1.2, 1)],
+)
 def test_a_clock_that_is_ahead_explains_it_but_where_the_store_has_one(
-    script: Script, claims: Script
+    leases: bool, has_clock: bool, ahead: float, found: int
 ) -> None:
-    for each, found in ((script, 0), (claims, 1)):
-        each.note("clock", 1.0, number=1, offset=5)
-        each.attempt("quick", 5, 3.0, 3.1)
-        assert len(whats(early(each.story()))) == found
+    script = Script(leases=leases, has_clock=has_clock)
+    script.process(1)
+    script.note("clock", 1.0, number=1, offset=5)
+    script.attempt("quick", 6, 6.0 - ahead, 6.1)
+    assert len(whats(early(script.story()))) == found
 
 
 @pytest.mark.parametrize(("until", "found"), [(2.0, 0), (-80.0, 1)])
