@@ -7,16 +7,22 @@ from collections.abc import Collection, Iterable
 
 from leasecron.errors import shown
 
-# All that may be one: whatever stands between a colon and an @, since nobody knows which characters
-# somebody forgot to encode, and the options that libpq and redis-py know.
-_SECRETS = re.compile(r"(?s)(?<=:).*@|(?<=password=)[^&\s]*|(?<=scram_client_key=)[^&\s]*")
+# Options that libpq and redis-py know.
+_SECRETS = re.compile(r"(?<=password=)[^&\s]*|(?<=scram_client_key=)[^&\s]*")
 
 _NAME = re.compile("[a-z_]{1,40}")
 
 
 def shown_url(url: str) -> str:
     """Return a URL for a message, with stars in place of whoever it is for and the password."""
-    return shown(_SECRETS.sub(_stars, url))
+    # Whatever stands between the first colon and the last @ may be a password: nobody knows which
+    # characters somebody forgot to encode.
+    head, colon, rest = url.partition(":")
+    secret, at, tail = rest.rpartition("@")
+    if at:
+        slashes = "//" if secret.startswith("//") else ""
+        url = f"{head}{colon}{slashes}***@{tail}"
+    return shown(_SECRETS.sub("***", url))
 
 
 def wrong_options(
@@ -29,8 +35,3 @@ def wrong_options(
     if "@" in url.partition("?")[2]:
         return []
     return [name for name, _ in options if name not in known and _NAME.fullmatch(name)]
-
-
-def _stars(found: re.Match[str]) -> str:
-    slashes = "//" if found[0].startswith("//") else ""
-    return f"{slashes}***{'@' if found[0].endswith('@') else ''}"

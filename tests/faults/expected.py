@@ -55,11 +55,9 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "a store in a server, which tells of runs that were given back": {
-        "StoreQueue._hear": (
-            "for job, slot in self._notifying.released():  # read by whoever has the connection",
-            "if self._on_released is not None:",
-            "self._on_released(job, slot)",
-        ),
+        "StoreQueue._hear_from_now_on": ("self._notifying.hear(self._on_released)",),
+        "StoreQueue._hear_no_more": ("self._notifying.hear_no_more(self._on_released)",),
+        "StoreQueue._run": ("self._notifying.pass_on()",),
     },
     "no thread can be had": {
         "Executor.give_up": ("run.exception, run.error = error, error_text(error)",),

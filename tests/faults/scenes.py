@@ -147,6 +147,7 @@ def refusals(stage: Stage) -> None:
     stage.job("2,10", short)
     stage.job("3,10", long)
     stage.job("7", long_too, first=1)
+    stage.job("7,10", long_as_well, first=2, overlap="allow")
     stage.job("50", fails)
     stage.start()
     stage.until(3)
@@ -161,6 +162,23 @@ def refusals(stage: Stage) -> None:
     stage.until(17)
     stage.end_victim()
     stage.until(18)
+
+
+def waits(stage: Stage) -> None:
+    """Nothing to do: what an instance says of itself is refused, and then it has no job."""
+    refused: set[str] = set()
+    assert isinstance(stage.store, Refusing)
+    stage.store.refuses = lambda name: name in refused and stage.in_victim()
+    stage.job("2", succeeds)
+    stage.start()
+    stage.until(40)
+    refused.add("declare")
+    stage.until(61)
+    refused.clear()
+    stage.schedulers[VICTIM].remove("succeeds")
+    stage.until(122)
+    stage.end_victim()
+    stage.until(124)
 
 
 def clocks(stage: Stage) -> None:
@@ -245,6 +263,7 @@ SCENES = {
         Scene(with_leases, standing_by),
         Scene(with_leases, outages),
         Scene(with_refusals, refusals),
+        Scene(with_refusals, waits),
         Scene(with_leases, clocks),
         Scene(with_one_place, crowd),
         Scene(without_leases, for_good),
