@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from leasecron.backends.base import Backend
+from leasecron.backends.base import Backend, StoreEmptied
 from leasecron.claim_only_runner import ClaimOnlyRunner
 from leasecron.clock import Clock, Waker
 from leasecron.events import EventBus
@@ -216,6 +216,12 @@ class Engine:
             self._bus.error("declare", answer, job.name)
         self._be_seen_later()
 
+    def _declare_again(self) -> None:
+        """Let a store that has lost all that it knew know the jobs."""
+        for job in self._jobs:
+            declaration = Declaration(job.name, describe(job))
+            self.store.submit("declare", declaration, lambda *_: None)
+
     def _clocks_jumped(self) -> None:
         self.runner.clocks_jumped()
 
@@ -226,6 +232,8 @@ class Engine:
         self.timers.post(self.runner.released, job, slot)
 
     def _store_failed(self, operation: str, items: object, error: BaseException) -> None:
+        if isinstance(error, StoreEmptied):
+            self.timers.post(self._declare_again)
         only = items[0] if isinstance(items, list) and len(items) == 1 else None
         job = only if isinstance(only, str) else getattr(only, "job", None)
         self._bus.error(operation, error, job, getattr(only, "slot", None))

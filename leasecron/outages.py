@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,14 +17,21 @@ LONGEST_DELAY = 1.0
 """Seconds until a store is asked again: the first time, and after many."""
 
 REPORT_AGAIN_AFTER = 5.0
+MOST_REASONS = 5
+"""What one kind of call may tell of one outage: it may begin by a lost connection, and go on by a
+password that is wrong.
+"""
+
 TOLD_OF_RETURN_AFTER = 5.0
+_REMEMBERED = 100
+_NUMBER = re.compile(r"\d+")  # such as of a port or a process, which is another one each time
 
 
 class Outages:
     """The outage that goes on, if one does, and those before it; used by the store thread only.
 
-    ``on_error`` is told once for each kind of call of an outage, and of one that flickers every
-    five seconds.
+    ``on_error`` is told of each reason once for each kind of call of an outage, and of one that
+    flickers every five seconds.
     """
 
     def __init__(
@@ -39,8 +48,8 @@ class Outages:
         self._since = 0.0
         self._delay = 0.0
         self._put_off = 0.0  # the delay of items that were not asked for, since others failed
-        self._failing: set[str] = set()
-        self._reported: dict[str, float] = {}
+        self._told: dict[str, set[str]] = {}  # the reasons, by the kind of call that failed
+        self._told_at: dict[tuple[str, str], float] = {}
 
     def go_on(self, error: BackendUnavailable) -> None:
         """Note that the store is not available, and ask it later."""
@@ -58,7 +67,7 @@ class Outages:
         if self.error is not None and lasted >= TOLD_OF_RETURN_AFTER:
             logger.warning("%s answers again, after %.0f s", self._backend.description, lasted)
         self._delay, self._put_off, self.error = 0.0, 0.0, None
-        self._failing.discard(operation)
+        self._told.pop(operation, None)
 
     def put_off(self) -> float:
         """Return until when items wait that would hardly fare better than those that failed."""
@@ -68,11 +77,15 @@ class Outages:
     def report(self, operation: str, items: Sequence[Any], error: Exception) -> None:
         """Tell of a failure, unless that was done."""
         now = self._clock.monotonic()
-        last = self._reported.get(operation)
-        if operation in self._failing or (last is not None and now - last < REPORT_AGAIN_AFTER):
+        reason = _NUMBER.sub("", str(error))
+        told = self._told.setdefault(operation, set())
+        last = self._told_at.get((operation, reason), -math.inf)
+        if reason in told or len(told) == MOST_REASONS or now - last < REPORT_AGAIN_AFTER:
             return
-        self._failing.add(operation)
-        self._reported[operation] = now
+        told.add(reason)
+        if len(self._told_at) >= _REMEMBERED:
+            self._told_at.clear()
+        self._told_at[operation, reason] = now
         self._on_error(operation, items, error)
 
 

@@ -44,6 +44,10 @@ class OneUnavailable(BackendUnavailable):
     """
 
 
+class StoreEmptied(BackendUnavailable):
+    """A store that was there has lost all that it knew, and begins anew at the next call."""
+
+
 class Backend(Protocol):
     """What both kinds of store have."""
 

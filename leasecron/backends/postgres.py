@@ -89,7 +89,7 @@ class PostgresBackend(ServerBackend[Wire]):
 
     def script(self) -> str:
         """Return the SQL that makes the schema, and what lets another role use it."""
-        return script_of(self.address.schema)
+        return script_of(self.address.schema, self.address.user)
 
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         if not claims:

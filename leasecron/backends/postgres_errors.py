@@ -15,6 +15,9 @@ _TRANSIENT_CLASSES = ("08", "40", "53", "57", "58")
 ONLY_READS = "25006"
 """The code of a statement that writes on a server, or in a session, that only reads."""
 
+DENIED = "42501"
+"""The code of what a role may not do."""
+
 _TRANSIENT = frozenset({"55P03", ONLY_READS})  # the first: a lock was not had in time
 # What a server says before it knows who is there has no code on this side, and these words only
 # where its messages are English. The others are found out by trying for longer.
@@ -36,6 +39,10 @@ def translated(description: str) -> Iterator[None]:
         yield
     except ServerError as error:
         text = f"the store {description} failed: {error}"
+        if error.code == DENIED:
+            text += (
+                ": its user needs the GRANTs at the end of what leasecron init --print-sql prints"
+            )
         transient = error.code in _TRANSIENT or error.code.startswith(_TRANSIENT_CLASSES)
         raise (BackendUnavailable(text) if transient else BackendError(text)) from error
     except ServerSilent as error:

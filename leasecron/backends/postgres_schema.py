@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from leasecron.backends.postgres_errors import DENIED
 from leasecron.backends.postgres_wire import ServerError, Wire
 from leasecron.errors import BackendError, BackendMismatch
 
@@ -29,7 +30,6 @@ ASK = 2.0
 """Seconds to wait for a server that is asked a small thing."""
 
 _ADVISORY = 0x6C656173
-_DENIED = "42501"
 _THERE_ALREADY = frozenset({"42P07", "42710", "42723"})  # a table, a type, a function
 
 # The catalogs themselves are asked: what a session knows of a name that was missing is of the
@@ -50,10 +50,10 @@ _BY_HAND = """BEGIN;
 {script}COMMIT;
 
 -- What a role needs that shall use it:
--- GRANT USAGE ON SCHEMA {schema} TO app;
--- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app;
--- GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO app;
--- GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO app;
+-- GRANT USAGE ON SCHEMA {schema} TO {role};
+-- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
+-- GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
+-- GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
 """
 _PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|version)\}")
 _TABLES = ("tables",)
@@ -117,7 +117,7 @@ def make_ready(wire: Wire, schema: str, description: str) -> None:
         wire.run("COMMIT", ASK)
     except ServerError as error:
         wire.run("ROLLBACK", ASK)
-        refused = _refusal(error, version, description)
+        refused = _refusal(error, version, description, wire.database)
         if refused is None:
             raise
         raise refused from error
@@ -126,19 +126,22 @@ def make_ready(wire: Wire, schema: str, description: str) -> None:
         raise
 
 
-def _refusal(error: ServerError, version: int, description: str) -> BackendError | None:
+def _refusal(
+    error: ServerError, version: int, description: str, database: str
+) -> BackendError | None:
     """Say what has to be done where a store of this version cannot be brought up to date."""
-    if error.code == _DENIED and version:
+    if error.code == DENIED and version:
         return BackendError(
             f"the store {description} is of an earlier version, and its user may not change that:"
             f" {error}. The role that made it has to run once: leasecron init, with the URL of this"
             " store and its own name in it"
         )
-    if error.code == _DENIED:
+    if error.code == DENIED:
         return BackendError(
             f"the store {description} is not prepared, and its user may not do that: {error}. "
             f"A role that may has to run once: leasecron init --print-sql "
-            f"{shlex.quote(description)} | psql, and the GRANTs at its end"
+            f"{shlex.quote(description)} | psql -v ON_ERROR_STOP=1 {shlex.quote(database)}, and the"
+            " GRANTs at its end"
         )
     if error.code in _THERE_ALREADY:
         return BackendMismatch(
@@ -148,9 +151,17 @@ def _refusal(error: ServerError, version: int, description: str) -> BackendError
     return None
 
 
-def script_of(schema: str) -> str:
-    """Return the SQL that makes a store, for whoever may execute it, in one transaction."""
-    return in_schema(_BY_HAND, schema).replace("{script}", _script(0, schema, new=True))
+def script_of(schema: str, user: str | None) -> str:
+    """Return the SQL that makes a store, for whoever may execute it, in one transaction.
+
+    The rights that ``user`` needs, or else a role called app, follow as comments.
+    """
+    texts = {
+        "schema": quoted(schema),
+        "role": quoted(user) if user else "app",
+        "script": _script(0, schema, new=True),
+    }
+    return re.sub(r"\{(\w+)\}", lambda found: texts[found[1]], _BY_HAND)
 
 
 def in_schema(statement: str, schema: str) -> str:

@@ -28,6 +28,7 @@ class Address:
     schema: str
     description: str
     listens: bool
+    user: str | None
 
     @classmethod
     def of(cls, url: str) -> Address:
@@ -54,7 +55,8 @@ class Address:
         known = _taken_apart(plain)
         if known is None:
             raise _wrong_option(url, rest) or _wrong(url)
-        return cls(plain, schema, _described(known, schema), listen != ["off"])
+        user = str(known["user"]) if known.get("user") else None
+        return cls(plain, schema, _described(known, schema), listen != ["off"], user)
 
 
 def _parts(url: str) -> SplitResult | None:

@@ -64,6 +64,11 @@ class Wire:
         return self._server.server_version
 
     @property
+    def database(self) -> str:
+        """The name of the database."""
+        return (self._server.db or b"").decode()
+
+    @property
     def descriptor(self) -> int:
         """What can be read once there are notices, or the connection has ended."""
         return self._server.socket

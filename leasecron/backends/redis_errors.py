@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import redis
 from redis import exceptions
 
+from leasecron.backends.base import StoreEmptied
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable, LeasecronError
 
 _TRANSIENT = (
@@ -24,7 +25,7 @@ _TRANSIENT = (
 # The words with which a server begins an error that redis-py has no class for; servers before
 # Redis 7 wrap one that a script met into other words.
 _TRANSIENT_WORDS = frozenset(
-    {"BUSY", "CLUSTERDOWN", "LOADING", "LOST", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM"}
+    {"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM"}
     | {"READONLY", "TRYAGAIN", "UNKILLABLE"}
 )
 _MET_BY_SCRIPT = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
@@ -61,10 +62,7 @@ def translated(description: str, is_open: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     except Emptied as error:
-        raise BackendUnavailable(
-            f"the store {description} has lost all that it knew: it was emptied, or its server"
-            " was restarted without its data. It begins anew, and what was run may be run again"
-        ) from error
+        raise _emptied(description) from error
     except redis.RedisError as error:
         raise _as_own(error, description, is_open=is_open()) from error
     except OSError as error:
@@ -73,13 +71,22 @@ def translated(description: str, is_open: Callable[[], bool]) -> Iterator[None]:
         raise BackendError(f"the store {description} cannot keep this text: {error}") from error
 
 
+def _emptied(description: str) -> StoreEmptied:
+    return StoreEmptied(
+        f"the store {description} has lost all that it knew: it was emptied, or its server was"
+        " restarted without its data. It begins anew, and what was run may be run again"
+    )
+
+
 def _as_own(error: redis.RedisError, description: str, *, is_open: bool) -> BackendError:
     word = word_of(error)
-    if word == "FOREIGN":
+    if word in {"FOREIGN", "WRONGTYPE"}:
         return BackendMismatch(
             f"the store {description} holds keys of another program ({error}); nothing in it was"
             " changed: name another one with ?prefix="
         )
+    if word == "LOST":
+        return _emptied(description)
     if isinstance(error, _REFUSED):
         text = f"the store {description} does not let this user in: authentication failed: {error}"
         return BackendUnavailable(text) if is_open else BackendError(text)

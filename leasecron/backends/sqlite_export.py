@@ -12,7 +12,7 @@ from leasecron.backends.sqlite_connection import StoreConnection
 from leasecron.backends.sqlite_history import newest_results
 from leasecron.backends.sqlite_schema import OPEN
 from leasecron.backends.transfer import JobRow, Page
-from leasecron.model import RunResult
+from leasecron.model import RunResult, from_ms
 
 _PAGE = 1000
 _QUIET = 120_000
@@ -39,7 +39,8 @@ def sign_of_life(connection: sqlite3.Connection, moment: Moment) -> str | None:
     for values in connection.execute(_OPEN_RUNS).fetchall():
         row = RunRow(*values)
         if alive(row, moment):
-            return f"the run of job {row.job!r} at {row.slot} has a live lease"
+            slot = from_ms(row.slot).isoformat()
+            return f"the run of job {row.job!r} at {slot} has a live lease"
     since = moment.wall - _QUIET
     seen = connection.execute(_SEEN, (since, since - 24 * 3_600_000, since)).fetchall()
     return f"job {seen[0][0]!r} was seen less than two minutes ago" if seen else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -11,6 +12,7 @@ from support.valkey_server import OwnValkey
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.model import Claim, ClaimAnswer, from_ms, to_ms
 
+LIMIT = 10.0
 SLOT = from_ms(int(time.time() * 1000) - 60_000)
 
 
@@ -45,3 +47,11 @@ class Server(OwnValkey):
         """Be done with it."""
         self.client.close()
         self.kill()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what a server, or who uses it, does by itself."""
+    deadline = time.monotonic() + LIMIT
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

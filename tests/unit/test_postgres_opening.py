@@ -150,11 +150,20 @@ def test_who_may_make_no_schema_is_told_what_to_do(server: OwnServer, schema: st
     said = refused(url_of(server, schema, user="app", password=SECRET))
     assert "permission denied" in said
     assert "leasecron init --print-sql" in said
+    assert "| psql -v ON_ERROR_STOP=1 jobs, and the GRANTs at its end" in said
+
+
+def test_who_was_not_given_the_rights_is_told_what_they_are(server: OwnServer, schema: str) -> None:
+    with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
+        made.execute(script_of(schema, "app").encode())
+    said = refused(url_of(server, schema, user="app", password=SECRET))
+    assert "permission denied for schema" in said
+    assert "needs the GRANTs that leasecron init --print-sql prints at the end" in said
 
 
 def test_who_may_make_no_tables_can_use_what_was_prepared(server: OwnServer, schema: str) -> None:
     with psycopg.connect(url_of(server, schema).partition("&schema")[0], autocommit=True) as made:
-        made.execute(script_of(schema).encode())
+        made.execute(script_of(schema, "app").encode())
         for grant in (
             f"GRANT USAGE ON SCHEMA {schema} TO app",
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from redis.crc import key_slot
-from redis_support import Server, claim
+from redis_support import Server, claim, until
 
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.errors import BackendUnavailable
 
-LIMIT = 10.0
 SLOTS = ((0, 8191), (8192, 16383))
 
 
@@ -45,14 +43,6 @@ class Cluster:
         self.replica.client.execute_command("CLUSTER", "FAILOVER", "TAKEOVER")
         until(lambda: self.replica.client.info()["role"] == "master")
         self.owner, self.replica = self.replica, self.owner
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what nodes tell one another."""
-    deadline = time.monotonic() + LIMIT
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def _node() -> Server:

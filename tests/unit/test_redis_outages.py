@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from redis_support import Server, a_claim, claim
+from redis_support import Server, a_claim, claim, until
 
+from leasecron import Scheduler, StoreFailed
+from leasecron.backends.base import StoreEmptied
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Ending
@@ -93,20 +95,33 @@ def test_a_server_that_hangs_lets_nobody_in(server: Server) -> None:
     backend.close()
 
 
-def test_a_server_that_forgot_all_says_so_once_and_begins_anew(
+def test_a_server_that_forgot_all_says_so_and_begins_anew(
     server: Server, backend: RedisBackend
 ) -> None:
     first = claim(backend, "a").fence
     assert first is not None
     server.client.flushall()
-    unavailable(lambda: claim(backend, "b"))
-    with pytest.raises(BackendUnavailable, match="has lost all that it knew"):
-        claim(backend, "b")
+    for _ in range(2):  # by the call that it meets, and by the connection that is made then
+        with pytest.raises(StoreEmptied, match="has lost all that it knew"):
+            claim(backend, "b")
 
     assert backend.finish([Ending("job", a_claim("a").slot, "a", "success")]) == [False]
     second = claim(backend, "b").fence
     assert second is not None
     assert second > first
+
+
+def test_a_store_that_lost_all_is_told_of_and_knows_the_jobs_again(server: Server) -> None:
+    errors: list[StoreFailed] = []
+    scheduler = Scheduler(server.url)
+    scheduler.on("error", errors.append)
+    for n in range(3):
+        scheduler.every(f"job-{n}", "100ms", lambda: None, lease="1s", overlap="allow")
+    with scheduler:
+        until(lambda: server.client.hlen("{leasecron}:jobs") == 3)
+        server.client.flushall()
+        until(lambda: server.client.hlen("{leasecron}:jobs") == 3)
+    assert any("has lost all that it knew" in str(error.exception) for error in errors)
 
 
 def test_a_password_that_was_changed_later_is_waited_for_and_named(server: Server) -> None:

@@ -179,3 +179,10 @@ def test_keys_of_others_are_left_alone(server: Server) -> None:
     server.client.hset("{leasecron}:meta", "mine", "too")
     refused(f"redis://:{SECRET}@{server.place}", BackendMismatch)
     assert server.client.hgetall("{leasecron}:meta") == {b"mine": b"too"}
+
+
+def test_who_asks_for_a_store_and_finds_a_key_of_others_is_told_whose_it_is(server: Server) -> None:
+    server.client.set("{leasecron}:meta", "mine")
+    backend = RedisBackend(f"redis://:{SECRET}@{server.place}")
+    with pytest.raises(BackendMismatch, match=r"another program.*\?prefix="):
+        _ = backend.is_missing

@@ -90,7 +90,13 @@ def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
 def test_what_makes_a_store_is_printed_without_a_server() -> None:
     done = run("init", "--print-sql", "postgresql:///x?host=/nowhere&schema=jobs")
     assert done.exit_code == 0
-    assert done.stdout == script_of("jobs")
+    assert done.stdout == script_of("jobs", None)
+    assert '-- GRANT USAGE ON SCHEMA "jobs" TO app;' in done.stdout
+
+
+def test_the_rights_that_are_printed_are_of_the_user_of_the_url() -> None:
+    done = run("init", "--print-sql", "postgresql://svc-1@nowhere/x?schema=jobs")
+    assert '-- GRANT USAGE ON SCHEMA "jobs" TO "svc-1";' in done.stdout
 
 
 def test_what_is_printed_makes_a_store() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from store_bench import StoreBench, did
 
 from leasecron.errors import BackendError, BackendUnavailable
+from leasecron.outages import MOST_REASONS
 
 
 def test_a_store_that_is_away_ends_the_pass_and_the_next_begins_with_heartbeats(
@@ -70,6 +72,30 @@ def test_an_outage_is_reported_once_for_each_kind(opened: StoreBench) -> None:
     opened.submit("claim", "c")
     opened.clock.advance(20)
     assert [operation for operation, _, _ in opened.reports] == ["claim", "heartbeat", "claim"]
+
+
+def test_another_reason_in_the_same_outage_is_told_too(opened: StoreBench) -> None:
+    reasons = iter(["connection 7 lost", "connection 8 lost", "password is wrong", "lost again"])
+
+    def fail() -> None:
+        raise BackendUnavailable(next(reasons, "password is wrong"))
+
+    opened.backend.before["claim"] = fail
+    opened.submit("claim", "c")
+    opened.clock.advance(60)
+    assert [operation for operation, _, _ in opened.reports] == ["claim"] * 3
+
+
+def test_not_every_text_of_an_outage_is_a_reason(opened: StoreBench) -> None:
+    texts = iter(string.ascii_letters)
+
+    def fail() -> None:
+        raise BackendUnavailable(f"the answer is {next(texts)}")
+
+    opened.backend.before["claim"] = fail
+    opened.submit("claim", "c")
+    opened.clock.advance(30)
+    assert len(opened.reports) == MOST_REASONS
 
 
 def test_an_outage_that_flickers_is_reported_every_five_seconds_at_most(opened: StoreBench) -> None:
