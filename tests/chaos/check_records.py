@@ -41,7 +41,7 @@ def _may_be_recorded(story: Story, attempt: Attempt) -> set[str | None]:
     life = story.lives[attempt.life]
     if life.killed is not None or not life.clean:
         right.add(None)  # it may have been killed before its end was stored
-    if _costs_of_its_lease(story, attempt):
+    if _costs_of_its_lease(story, attempt) or _was_starved(story, attempt):
         if story.leases:
             right.add("lost")
         # What was told to end in the moment in which it ended may have been told before.
@@ -75,3 +75,10 @@ def _by_its_end(story: Story, attempt: Attempt) -> set[str | None]:
 def _costs_of_its_lease(story: Story, attempt: Attempt) -> list[Trouble]:
     since = story.won_since(attempt, work_of(attempt.job).lease)
     return story.costs_of_a_lease(attempt.life, since, attempt.last.m + _RECORDED_IN)
+
+
+def _was_starved(story: Story, attempt: Attempt) -> bool:
+    """Say whether the machine had no time to spare when the lease was to be kept."""
+    lease = work_of(attempt.job).lease
+    since = max(story.won_since(attempt, lease), attempt.last.m - lease)
+    return story.was_busy(since, attempt.last.m)

@@ -60,6 +60,15 @@ def test_a_lease_may_be_lost_in_an_outage_and_not_else(script: Script) -> None:
     assert len(wrong(script)) == 1
 
 
+@pytest.mark.parametrize(("since", "found"), [(0.0, 0), (3.0, 1)])
+def test_a_lease_may_be_lost_on_a_machine_without_time_to_spare_unseen(
+    script: Script, since: float, found: int
+) -> None:
+    script.note("busy", 4.0, since=since, until=4.0)
+    script.attempt("quick", 0, 0.1, 4.0, how="raised", record="interrupted")
+    assert len(wrong(script)) == found
+
+
 def test_a_process_that_is_starved_may_run_past_its_timeout_unseen(script: Script) -> None:
     script.note("gap", 1.8, 1, since=0.1, until=1.8)
     script.attempt("deaf", 0, 0.1, 0.2, record="failed")
