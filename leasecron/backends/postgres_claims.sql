@@ -17,7 +17,6 @@ BEGIN
     IF FOUND THEN
         RETURN;
     END IF;
-    INSERT INTO {schema}.meta VALUES ('server_started', 0) ON CONFLICT (key) DO NOTHING;
     PERFORM FROM {schema}.meta WHERE key = 'server_started' AND value <> started FOR UPDATE;
     IF FOUND THEN
         PERFORM setval({fences}, greatest(f.last_value + 1000000, {schema}.now_ms()))

@@ -59,15 +59,17 @@ _PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|version)\}")
 _TABLES = ("tables",)
 _FUNCTIONS = ("deciding", "claims", "holders", "history", "pruning", "absorbing")
 
-# How many rows are new is answered since version 2; what a function returns cannot be replaced.
-_ABSORBING_ANSWERS = """
+# How many rows are new is answered since version 2, and what a function returns cannot be replaced;
+# on which server it gave fences, a store of version 1 does not know.
+_TO_VERSION_2 = """
 DROP FUNCTION {schema}.absorb_jobs, {schema}.absorb_runs, {schema}.absorb_results;
+INSERT INTO {schema}.meta VALUES ('server_started', 0);
 """
 
-CHANGES: Sequence[str] = (_ABSORBING_ANSWERS,)
+CHANGES: Sequence[str] = (_TO_VERSION_2,)
 """Entry n leads from version n + 1 to version n + 2; ``{schema}`` stands for the quoted name.
 
-Of tables and types, and of functions that cannot be replaced by those of the newest version.
+Of tables, rows and types, and of functions that cannot be replaced by those of the newest version.
 """
 
 
