@@ -107,7 +107,7 @@ class Passes:
 
     def _requeue_delayed(self, now: float) -> None:
         for _, call in [entry for entry in self._delayed if entry[0] <= now]:
-            self._pending[call.kind].append(call)
+            self.add(call)
         self._delayed = [entry for entry in self._delayed if entry[0] > now]
 
     def _give_up(self, now: float) -> None:

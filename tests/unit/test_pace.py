@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from store_bench import StoreBench
 
+from leasecron.backends.base import OneUnavailable
 from leasecron.model import Claim, ClaimAnswer, Mode
 from leasecron.pace import LONGEST_GAP, REMEMBER, STEP
 
@@ -100,6 +101,21 @@ def test_what_was_due_a_while_ago_has_less_time(opened: StoreBench) -> None:
     lose_to(opened, *rivals(200))
     old = claim(opened, due_ago=9.8, max_late=10.0)
     assert waited(opened, old) == pytest.approx(0.05, abs=0.001)
+
+
+def test_a_claim_that_is_made_again_waits_no_longer(opened: StoreBench) -> None:
+    def one_is_away(claims: Sequence[Any]) -> list[ClaimAnswer]:
+        opened.backend.answers["claim"] = lose
+        raise OneUnavailable("its folder cannot be read")
+
+    for _ in range(20):
+        lose_to(opened, *rivals(200))
+        opened.backend.answers["claim"] = one_is_away
+        began = opened.now()
+        opened.submit("claim", claim(opened, max_late=0.5))
+        opened.clock.advance(5)
+        first, again = asked_at(opened)
+        assert first < again < began + 0.5
 
 
 def test_a_stop_does_not_wait_for_the_gap(opened: StoreBench) -> None:
