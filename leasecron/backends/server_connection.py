@@ -47,6 +47,7 @@ class ServerConnection(ABC, Generic[W]):
         self._times = 0
         self._wire: W | None = None
         self._listener: W | None = None
+        self._descriptor: int | None = None  # of the listener
         self._listen_at = 0.0  # not again before
         self._listen_delay = 0.0
 
@@ -120,9 +121,11 @@ class ServerConnection(ABC, Generic[W]):
                 self._listen()
 
     def listening(self) -> int | None:
-        """Return what can be read once there are notices; None where nobody listens."""
-        listener = self._listener
-        return None if listener is None else listener.descriptor
+        """Return what can be read once there are notices; None where nobody listens.
+
+        It may be closed by then, by another thread that uses the store.
+        """
+        return self._descriptor
 
     def notices(self) -> list[str]:
         """Return those of others that have come."""
@@ -148,10 +151,11 @@ class ServerConnection(ABC, Generic[W]):
         self._listen_delay = min(LONGEST_DELAY, max(FIRST_DELAY, 2 * self._listen_delay))
         self._listen_at = now + self._listen_delay
         with suppress(BackendError), self._translated():
-            self._listener = self._new_listener()
+            self._listener = listener = self._new_listener()
+            self._descriptor = None if listener is None else listener.descriptor
 
     def _stop_listening(self) -> None:
-        listener, self._listener = self._listener, None
+        listener, self._listener, self._descriptor = self._listener, None, None
         if listener is not None:
             listener.close()
 
