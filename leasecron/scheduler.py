@@ -28,7 +28,7 @@ from leasecron.events import (
     StoreFailed,
     check_event,
 )
-from leasecron.jobs import DeclaredJob, check_name
+from leasecron.jobs import MOST_OF_NAME, DeclaredJob, check_name
 from leasecron.lifecycle import Lifecycle
 from leasecron.logger import logger
 from leasecron.logs import EventLog
@@ -301,7 +301,8 @@ def _check_arguments(
 ) -> None:
     if instance is not None and not _is_name(instance):
         raise ConfigurationError(
-            f"instance is {shown(instance)}; right is text that is not empty, or None"
+            f"instance is {shown(instance)}; right is text of 1 to {MOST_OF_NAME} bytes of UTF-8,"
+            " without NUL, or None"
         )
     if not isinstance(defaults, JobOptions):
         raise ConfigurationError(f"defaults is {shown(defaults)}; right is JobOptions(...)")
