@@ -27,10 +27,7 @@ SECRET = "s3cr3t"
 @pytest.fixture(scope="module")
 def server() -> Iterator[OwnServer]:
     with own_server() as server:
-        server.execute(
-            f"CREATE ROLE app LOGIN PASSWORD '{SECRET}'",
-            "CREATE DATABASE jobs",
-        )
+        server.execute(f"CREATE ROLE app LOGIN PASSWORD '{SECRET}'", "CREATE DATABASE jobs")
         server.let_in_by_password(["app"])
         yield server
 

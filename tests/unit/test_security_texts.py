@@ -89,7 +89,7 @@ def test_a_name_is_at_most_a_thousand_bytes_long() -> None:
     scheduler.every("j" * MOST_OF_NAME, "10s", print)
     with pytest.raises(ConfigurationError, match=r"too long \(1001 bytes.* at most 1000"):
         scheduler.every("j" * (MOST_OF_NAME + 1), "10s", print)
-    with pytest.raises(ConfigurationError, match="instance is 'iii.* 1 to 1000 bytes"):
+    with pytest.raises(ConfigurationError, match=r"instance is 'iii.* 1 to 1000 bytes"):
         Scheduler("memory://", instance="i" * (MOST_OF_NAME + 1))
     scheduler.every("\N{ROCKET}" * (MOST_OF_NAME // 4), "10s", print)
     with pytest.raises(ConfigurationError, match=r"too long \(1004 bytes of UTF-8\)"):
