@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 
 from leasecron.errors import shown
 
-# Options that libpq and redis-py know.
-_SECRETS = re.compile(r"(?<=password=)[^&\s]*|(?<=scram_client_key=)[^&\s]*")
+# Options that libpq and redis-py know, and all after them: an & may be a part of one.
+_SECRETS = re.compile(r"(?s)(?:(?<=password=)|(?<=_key=)|(?<=_secret=)).*")
 
 _NAME = re.compile("[a-z_]{1,40}")
 
@@ -30,8 +30,10 @@ def wrong_options(
 ) -> list[str]:
     """Return the names in a URL that are no options, where they can be nothing else.
 
-    After an @, or with other characters, they may be parts of a password that nobody encoded.
+    Before an @, after a password, or with other characters, they may be parts of one that nobody
+    encoded.
     """
-    if "@" in url.partition("?")[2]:
+    query = url.partition("?")[2]
+    if "@" in query or "password=" in query:
         return []
     return [name for name, _ in options if name not in known and _NAME.fullmatch(name)]

@@ -65,6 +65,9 @@ def test_the_options_of_libpq_reach_it() -> None:
         f"postgresql://app:{SECRET}%zz@db/jobs",
         f"postgresql://app:pass/{SECRET}@db/jobs?nonsense=1",
         f"postgresql://db/jobs?password={SECRET}&nonsense=1",
+        f"postgresql://db/jobs?password=se&{SECRET}",
+        f"postgresql://db/jobs?scram_server_key={SECRET}&nonsense=1",
+        f"postgresql://db/jobs?oauth_client_secret={SECRET}&nonsense=1",
         f"postgresql://app:se@{SECRET}@db/jobs",
         f"postgresql://app:se/{SECRET}@db/jobs",
         f"postgresql://app:12/{SECRET}@db/jobs",
@@ -79,6 +82,7 @@ def test_the_options_of_libpq_reach_it() -> None:
         f"redis://app:pass\uff0f{SECRET}@db/0",
         f"redis://app:{SECRET}\n@db/0",
         f"redis://db/0?ssl_password={SECRET}&prefix=",
+        f"redis://db/0?ssl_password=se&{SECRET}&prefix=",
         f"mysql://app:{SECRET}@db/jobs",
         f"postgresql+asyncpg://app:{SECRET}@db/jobs",
     ],
@@ -100,9 +104,10 @@ def test_a_wrong_option_is_named(option: str) -> None:
 
 
 def test_what_may_be_a_part_of_a_password_is_not_named_as_an_option() -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        backend_for("postgresql://app:12?cret=1@db/jobs")
-    assert "is not an option" not in str(refused.value)
+    for url in ("postgresql://app:12?cret=1@db/jobs", "postgresql://db/jobs?password=se&cret"):
+        with pytest.raises(ConfigurationError) as refused:
+            backend_for(url)
+        assert "is not an option" not in str(refused.value)
 
 
 def test_a_password_is_in_nothing_that_is_shown() -> None:
