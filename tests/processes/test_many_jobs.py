@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support.instances import Instances, spawned_instances
+from support.instances import Instances, instances_on_every_store, spawned_instances
 from support.requirements import require
 from support.run_log import slots_between
 
 instances = spawned_instances
+everywhere = instances_on_every_store
 
 SECOND = 1000
 MAX_LATE = 5.0
@@ -32,29 +33,29 @@ serve(scheduler)
     [(2, 200, 1), pytest.param(4, 1000, 8, marks=pytest.mark.slow)],
 )
 def test_jobs_due_at_the_same_second_run_once_each_and_in_time(
-    instances: Instances, processes: int, jobs: int, lead: int
+    everywhere: Instances, processes: int, jobs: int, lead: int
 ) -> None:
     for _ in range(processes):
-        instances.spawn(DUE_AT_ONCE, TEST_STORE=str(instances.store.path))
-    for instance in instances.all:
+        everywhere.spawn(DUE_AT_ONCE, TEST_STORE=everywhere.durable_url)
+    for instance in everywhere.all:
         instance.wait_for("up")
     slot = (round(time.time()) + lead) * SECOND
-    for instance in instances.all:
+    for instance in everywhere.all:
         instance.tell(f"due({slot}, {jobs})")
-    instances.wait_until(
-        lambda: len(instances.log.lines()) - len(instances.log.lines("tick")) >= jobs
+    everywhere.wait_until(
+        lambda: len(everywhere.log.lines()) - len(everywhere.log.lines("tick")) >= jobs
     )
-    instances.wait_until(lambda: instances.log.slots("tick")[-1] > slot)
+    everywhere.wait_until(lambda: everywhere.log.slots("tick")[-1] > slot)
 
-    done = [line for line in instances.log.lines() if line.job != "tick"]
+    done = [line for line in everywhere.log.lines() if line.job != "tick"]
     assert len(done) == len({line.job for line in done}) == jobs
     lateness = max(line.wall - line.slot / SECOND for line in done)
     print(f"the last of {jobs} began {lateness:.2f} s after the slot, by {processes} processes")
     assert lateness <= MAX_LATE
-    assert instances.log.doubles() == []
-    ticks = instances.log.slots("tick")
+    assert everywhere.log.doubles() == []
+    ticks = everywhere.log.slots("tick")
     assert ticks == slots_between(ticks[0], ticks[-1], SECOND)
-    for instance in instances.all:
+    for instance in everywhere.all:
         assert instance.said("error", "failure", "interrupted") == []
         assert instance.said("skip", reason="late") == []
 
