@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import islice
 
 from leasecron.backends.base import Backend, StoreEmptied
 from leasecron.claim_only_runner import ClaimOnlyRunner
@@ -204,10 +205,12 @@ class Engine:
 
     def _be_seen(self) -> None:
         """Have one job declared again, of however many: an instance that only waits is in use."""
-        job = next(iter(self._jobs), None)
-        if job is None:
+        if not self._jobs:
             self._be_seen_later()
             return
+        # Any one, or all instances would wait for each other at the row of the first.
+        place = int(self._clock.random.random() * len(self._jobs))
+        job = next(islice(self._jobs, place, None))
         declaration = Declaration(job.name, describe(job))
         self.store.submit("declare", declaration, self.timers.post, self._was_seen, job)
 

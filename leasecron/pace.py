@@ -20,6 +20,9 @@ STEP = 0.005
 LONGEST_GAP = 1.0
 """Seconds between two calls of one instance on average, which can be twice as long."""
 
+ENOUGH = 100
+"""Claims that are worth a call: whoever had so many in one goes on with the next ones at once."""
+
 REMEMBER = 600.0
 """Seconds until a rival that has won nothing more counts as gone."""
 
@@ -59,11 +62,13 @@ class Pace:
                 self._rivals[holder] = now
                 self._rivals.move_to_end(holder)
 
-    def rest(self) -> None:
-        """Begin the next gap: nothing waits any more."""
+    def rest(self, asked: int) -> None:
+        """Begin the next gap after a call of so many claims: nothing waits any more."""
         now = self._clock.monotonic()
         while self._rivals and next(iter(self._rivals.values())) < now - REMEMBER:
             self._rivals.popitem(last=False)
         gap = min(LONGEST_GAP, STEP * len(self._rivals))
         # Anywhere in twice the gap: those that begin together at a slot scatter at once.
-        self.next_at = now + 2 * gap * self._clock.random.random() if gap else 0.0
+        self.next_at = (
+            now + 2 * gap * self._clock.random.random() if gap and asked < ENOUGH else 0.0
+        )

@@ -81,10 +81,11 @@ class Passes:
             self._receive()  # a fork waits at most for one transaction
             if self._pending["heartbeat"] and not self._serve("heartbeat", BATCH):
                 return  # one that came meanwhile waits for no other call either
+            asked = len(self._pending[kind])
             if kind != "heartbeat" and not self._serve(kind, 1 if kind == "other" else BATCH):
                 return
             if kind == "claim" and not self._pending["claim"]:
-                self._pace.rest()
+                self._pace.rest(asked)
 
     def drop_claims(self) -> list[Any]:
         """Take back the claims; the store is asked once more about those that it may have won."""

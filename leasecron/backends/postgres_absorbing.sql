@@ -2,6 +2,7 @@
 CREATE OR REPLACE FUNCTION {schema}.raise_fences(next_fence json) RETURNS void
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 BEGIN
+    PERFORM {schema}.pass_lost_fences(); -- or that of a claim would take this one back
     -- Far above, since others may draw numbers between the look and the change.
     PERFORM setval({fences}, (next_fence #>> '{}')::bigint + 1000000, false)
     FROM {schema}.fences AS f

@@ -6,8 +6,10 @@ $body$;
 
 -- Make sure that no fence is given a second time. A server that was started since the last one was
 -- given may have forgotten some: it took the place of another one that was a moment ahead of it, or
--- commits without waiting for its disk. So it goes on far above what it knows of. Whoever is about
--- to give a fence asks first, so that nobody draws one between the look and the change.
+-- commits without waiting for its disk. So it goes on far above what it knows of. (One that commits
+-- so and comes back from the crash of one of its processes was not started, and may give some again.)
+-- Whoever is about to give a fence asks first, so that nobody draws one between the look and the
+-- change.
 CREATE OR REPLACE FUNCTION {schema}.pass_lost_fences() RETURNS void
 LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE

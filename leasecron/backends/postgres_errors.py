@@ -40,9 +40,7 @@ def translated(description: str) -> Iterator[None]:
     except ServerError as error:
         text = f"the store {description} failed: {error}"
         if error.code == DENIED:
-            text += (
-                ": its user needs the GRANTs at the end of what leasecron init --print-sql prints"
-            )
+            text += "; its user needs the GRANTs that leasecron init --print-sql prints at the end"
         transient = error.code in _TRANSIENT or error.code.startswith(_TRANSIENT_CLASSES)
         raise (BackendUnavailable(text) if transient else BackendError(text)) from error
     except ServerSilent as error:

@@ -46,15 +46,13 @@ _NOTE = "UPDATE {schema}.meta SET value = {version} WHERE key = 'schema_version'
 _FIRST_NOTE = """INSERT INTO {schema}.meta
 VALUES ('schema_version', {version}), ('server_started', {schema}.server_started());
 """
-_BY_HAND = """BEGIN;
-{script}COMMIT;
-
--- What a role needs that shall use it:
--- GRANT USAGE ON SCHEMA {schema} TO {role};
--- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
--- GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
--- GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
-"""
+_BY_HAND = "BEGIN;\n{script}COMMIT;\n\n-- What a role needs that shall use it:\n{grants}"
+_GRANTS = (
+    "GRANT USAGE ON SCHEMA {schema} TO {role};",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};",
+    "GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};",
+    "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};",
+)
 _PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|version)\}")
 _TABLES = ("tables",)
 _FUNCTIONS = ("deciding", "claims", "holders", "history", "pruning", "absorbing")
@@ -158,12 +156,11 @@ def script_of(schema: str, user: str | None) -> str:
 
     The rights that ``user`` needs, or else a role called app, follow as comments.
     """
-    texts = {
-        "schema": quoted(schema),
-        "role": quoted(user) if user else "app",
-        "script": _script(0, schema, new=True),
-    }
-    return re.sub(r"\{(\w+)\}", lambda found: texts[found[1]], _BY_HAND)
+    names = {"schema": quoted(schema), "role": quoted(user) if user else "app"}
+    # The end of a line in a name would end the comment, and begin what nobody has asked for.
+    grants = [re.sub(r"[\r\n]", " ", grant.format(**names)) for grant in _GRANTS]
+    commented = "".join(f"-- {grant}\n" for grant in grants)
+    return _BY_HAND.format(script=_script(0, schema, new=True), grants=commented)
 
 
 def in_schema(statement: str, schema: str) -> str:

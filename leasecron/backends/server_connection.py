@@ -33,7 +33,7 @@ class Wire(Protocol):
 W = TypeVar("W", bound=Wire)
 
 FIRST_DELAY = 1.0
-LONGEST_DELAY = 60.0
+LONGEST_DELAY = 600.0
 """Seconds between two attempts to have a listener: after the first, and after many."""
 
 

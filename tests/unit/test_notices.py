@@ -249,12 +249,12 @@ def test_a_listener_that_cannot_be_had_is_asked_for_less_and_less(
     monkeypatch.setattr(server_connection, "time", clock)
     monkeypatch.setattr(backup._server, "_new_listener", none_to_be_had)
     backup.suspend()
-    while now[0] < began + 300:
+    while now[0] < began + 2500:
         backup.unfinished(["job"])
         assert backup.listening() is None
         now[0] += 0.5
 
-    assert asked == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
+    assert asked == [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1623, 2223]
 
 
 def test_a_listener_that_was_cut_off_costs_nothing_but_time(

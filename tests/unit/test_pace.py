@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from store_bench import StoreBench
 
 from leasecron.backends.base import OneUnavailable
 from leasecron.model import Claim, ClaimAnswer, Mode
-from leasecron.pace import LONGEST_GAP, REMEMBER, STEP
+from leasecron.pace import ENOUGH, LONGEST_GAP, REMEMBER, STEP
 
 
 def claim(
@@ -23,13 +24,19 @@ def claim(
 
 
 def lose_to(bench: StoreBench, *holders: str) -> None:
-    """Lose one run to each of the holders, and forget the call."""
-    answers = [ClaimAnswer("running", holder=holder) for holder in holders]
-    bench.backend.answers["claim"] = lambda _claims: answers
-    bench.submit("claim", *[claim(bench) for _ in holders])
-    bench.clock.settle()
+    """Lose one run to each of the holders, in calls of a few, and forget the calls."""
+    for start in range(0, len(holders), ENOUGH - 1):
+        few = holders[start : start + ENOUGH - 1]
+        bench.clock.advance(2 * LONGEST_GAP)
+        bench.backend.answers["claim"] = partial(_held_by, few)
+        bench.submit("claim", *[claim(bench) for _ in few])
+        bench.clock.settle()
     bench.backend.answers["claim"] = lose
     bench.backend.asked.clear()
+
+
+def _held_by(holders: Sequence[str], _claims: Sequence[Any]) -> list[ClaimAnswer]:
+    return [ClaimAnswer("running", holder=holder) for holder in holders]
 
 
 def lose(claims: Sequence[Any]) -> list[ClaimAnswer]:
@@ -145,6 +152,15 @@ def test_more_claims_than_one_call_takes_follow_each_other_without_a_gap(
     opened.clock.advance(2 * LONGEST_GAP)
     first, *others = asked_at(opened)
     assert others == [first, first]
+
+
+def test_after_a_call_of_many_claims_the_next_ones_are_made_at_once(opened: StoreBench) -> None:
+    lose_to(opened, *rivals(ENOUGH - 1))
+    opened.clock.advance(2 * LONGEST_GAP)
+    opened.submit("claim", *[claim(opened)] * ENOUGH)
+    opened.clock.settle()
+    opened.backend.asked.clear()
+    assert waited(opened, claim(opened)) == 0.0
 
 
 def test_a_rival_that_wins_nothing_more_is_forgotten(opened: StoreBench) -> None:

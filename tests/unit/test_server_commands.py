@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -97,6 +98,15 @@ def test_what_makes_a_store_is_printed_without_a_server() -> None:
 def test_the_rights_that_are_printed_are_of_the_user_of_the_url() -> None:
     done = run("init", "--print-sql", "postgresql://svc-1@nowhere/x?schema=jobs")
     assert '-- GRANT USAGE ON SCHEMA "jobs" TO "svc-1";' in done.stdout
+
+
+@pytest.mark.parametrize("end", ["%0A", "%0D"])
+def test_a_lines_end_in_a_name_begins_no_statement(end: str) -> None:
+    url = f"postgresql://a{end}DROP@nowhere/x?schema=b{end}DROP"
+    after = run("init", "--print-sql", url).stdout.split("COMMIT;")[1]
+    lines = [line for line in re.split(r"[\r\n]", after) if line]
+    assert len(lines) == 5
+    assert all(line.startswith("-- ") for line in lines)
 
 
 def test_what_is_printed_makes_a_store() -> None:
