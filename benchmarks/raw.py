@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leasecron.backends.rows import keys_of
 from leasecron.backends.sqlite_batches import in_batches
 from leasecron.backends.sqlite_claims import _STANDINGS
 from leasecron.backends.sqlite_runs import _FIRST_ATTEMPTS, _MARKS, _OPEN_ROWS, _SET_NEXT_FENCE
@@ -78,22 +79,21 @@ class RawStore:
         wall, mono = int(time.time() * 1000), int(time.monotonic() * 1000)
         alike = (wall, wall, _BOOT, mono)
         first, self._fence = self._fence, self._fence + len(claims)
-        rows: list[tuple[object, ...]] = []
-        for fence, claim in enumerate(claims, start=first):
-            lease = round(claim.lease * 1000)
-            whose = (claim.instance, claim.trigger, lease)
-            rows.append((claim.job, to_ms(claim.slot), claim.token, fence, *whose))
-        asked = [
-            (n, claim.job, row[1], claim.token)
-            for n, (claim, row) in enumerate(zip(claims, rows, strict=True))
-        ]
-        jobs = [(claim.job,) for claim in claims]
-        keys = [row[:2] for row in rows]
+        keys = keys_of(claims)
+        tokens = [claim.token for claim in claims]
+        attempts = (
+            *keys,
+            tokens,
+            range(first, self._fence),
+            [claim.instance for claim in claims],
+            [claim.trigger for claim in claims],
+            [round(claim.lease * 1000) for claim in claims],
+        )
         return Batch(
             [
-                *in_batches(_STANDINGS, asked),
-                *in_batches(_OPEN_ROWS, jobs),
+                *in_batches(_STANDINGS, (range(len(claims)), *keys, tokens)),
+                *in_batches(_OPEN_ROWS, [keys.jobs]),
                 *in_batches(_MARKS, keys),
             ],
-            [*in_batches(_FIRST_ATTEMPTS, rows, alike), (_SET_NEXT_FENCE, (self._fence,))],
+            [*in_batches(_FIRST_ATTEMPTS, attempts, alike), (_SET_NEXT_FENCE, (self._fence,))],
         )

@@ -24,14 +24,13 @@ from leasecron.backends.postgres_errors import translated
 from leasecron.backends.postgres_schema import in_schema, quoted, script_of, version_of
 from leasecron.backends.postgres_urls import Address
 from leasecron.backends.postgres_wire import Wire
-from leasecron.backends.rows import LEASE_ENDED, RunRow, valid_text
+from leasecron.backends.rows import LEASE_ENDED, RunRow, keys_of, valid_text
 from leasecron.backends.server_backend import (
     Columns,
     ServerBackend,
     columns_of_claims,
     columns_of_leases,
     early,
-    keys_of,
     result_of,
 )
 from leasecron.backends.transfer import Absorbed, Page

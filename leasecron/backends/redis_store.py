@@ -41,14 +41,13 @@ from leasecron.backends.redis_checks import checks_of, examine, stored_version
 from leasecron.backends.redis_connection import RedisConnection
 from leasecron.backends.redis_urls import Address
 from leasecron.backends.redis_wire import Wire
-from leasecron.backends.rows import LEASE_ENDED, RunRow, valid_text
+from leasecron.backends.rows import LEASE_ENDED, RunRow, keys_of, valid_text
 from leasecron.backends.server_backend import (
     Columns,
     ServerBackend,
     columns_of_claims,
     columns_of_leases,
     early,
-    keys_of,
     result_of,
 )
 from leasecron.backends.transfer import Absorbed, Page

@@ -8,13 +8,13 @@ whatever the state: a handler that ignores its abort keeps the lease of a run th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from leasecron.clock import Clock
-from leasecron.model import LeaseState, RunResult, from_ms
+from leasecron.model import Claim, Ending, LeaseRef, LeaseState, RunResult, from_ms, to_ms
 
 ENDED = frozenset({"success", "failed", "abandoned", "replaced"})
 LEASE_ENDED = ""
@@ -44,6 +44,19 @@ class RunRow:
     lease_until: int
     boot: str | None
     lease_mono: int
+
+
+class Keys(NamedTuple):
+    """The runs that some items are of, by column."""
+
+    jobs: Sequence[str]
+    slots: Sequence[int]
+
+    def at(self, places: Sequence[int]) -> Keys:
+        """Return those at some of the places, in their order."""
+        if len(places) == len(self.jobs):
+            return self
+        return Keys([self.jobs[place] for place in places], [self.slots[place] for place in places])
 
 
 class Standing(NamedTuple):
@@ -186,6 +199,12 @@ def prunable(row: RunRow, newest: int, keep: float, moment: Moment) -> bool:
     if row.slot >= newest or alive(row, moment):
         return False
     return max(row.slot, row.lease_until) + keep * 1000 < moment.wall
+
+
+def keys_of(items: Collection[Claim | LeaseRef | Ending | RunResult]) -> Keys:
+    """Return the keys of the items' runs; most batches have one or a few slots."""
+    known = {slot: to_ms(slot) for slot in {item.slot for item in items}}
+    return Keys([item.job for item in items], [known[item.slot] for item in items])
 
 
 def valid_text(text: str | None) -> str | None:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, Literal
 
 from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.checks import Check
-from leasecron.backends.rows import milliseconds
+from leasecron.backends.rows import keys_of, milliseconds
 from leasecron.backends.server_connection import ServerConnection, W
 from leasecron.backends.servers import Told
 from leasecron.clock import Clock
@@ -22,7 +21,6 @@ from leasecron.model import (
     MAX_RECORDS,
     Claim,
     ClaimAnswer,
-    Ending,
     LeaseRef,
     Retention,
     RunResult,
@@ -137,19 +135,6 @@ class ServerBackend(ABC, Generic[W]):
             return True
         self._pruned = 0
         return False
-
-
-def keys_of(items: Iterable[Claim | LeaseRef | Ending | RunResult]) -> Columns:
-    """Return the jobs and the slots of the items; most batches have one or a few slots."""
-    known: dict[datetime, int] = {}
-    jobs, slots = [], []
-    for item in items:
-        slot = known.get(item.slot)
-        if slot is None:
-            slot = known[item.slot] = to_ms(item.slot)
-        jobs.append(item.job)
-        slots.append(slot)
-    return jobs, slots
 
 
 def columns_of_claims(claims: Sequence[Claim]) -> Columns:

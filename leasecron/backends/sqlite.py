@@ -16,7 +16,7 @@ from typing import Literal, TypeVar, get_args
 from leasecron.backends.checks import Check
 from leasecron.backends.holders import finish, heartbeat, release
 from leasecron.backends.modes import PRIVATE, check_mode
-from leasecron.backends.rows import Moment, unfinished_state
+from leasecron.backends.rows import Moment, keys_of, unfinished_state
 from leasecron.backends.sqlite_batches import columns, execute_rows
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_claims import decide_claims, read_claims
@@ -25,7 +25,6 @@ from leasecron.backends.sqlite_export import pages, sign_of_life
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
 from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
 from leasecron.backends.sqlite_runs import (
-    Key,
     LoadedRuns,
     finish_owned,
     next_fence,
@@ -46,7 +45,6 @@ from leasecron.model import (
     Retention,
     RunResult,
     from_ms,
-    to_ms,
 )
 
 _Item = TypeVar("_Item", Claim, LeaseRef, Ending)
@@ -141,7 +139,7 @@ class SqliteBackend:
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         if not claims:
             return []
-        keys = _keys(claims)
+        keys = keys_of(claims)
         with self._store.call() as store:
             seen = store.read(lambda c, now: read_claims(c, now, claims, keys))
             if seen.left:
@@ -236,21 +234,11 @@ def _hold(
     act: Callable[[_Item, int, LoadedRuns, Moment], _Answer],
 ) -> list[_Answer]:
     table = LoadedRuns(connection, moment)
-    keys = _keys(items)
+    keys = keys_of(items)
     table.load(keys)
-    answers = [
-        act(item, slot, table, moment) for item, (_job, slot) in zip(items, keys, strict=True)
-    ]
+    answers = [act(item, slot, table, moment) for item, slot in zip(items, keys.slots, strict=True)]
     table.flush()
     return answers
-
-
-def _keys(items: Sequence[_Item]) -> list[Key]:
-    """Return the keys of the items' runs; most batches have one or a few slots."""
-    slots = {item.slot: 0 for item in items}
-    for slot in slots:
-        slots[slot] = to_ms(slot)
-    return [(item.job, slots[item.slot]) for item in items]
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

@@ -11,7 +11,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 _LARGEST = 512
@@ -29,23 +28,37 @@ def execute_rows(
     ``first`` are the parameters before those of the rows. A statement that finds anything selects
     :func:`columns`.
     """
+    return execute_columns(connection, statement, [*zip(*rows, strict=True)], first)
+
+
+def execute_columns(
+    connection: sqlite3.Connection,
+    statement: str,
+    given: Sequence[Sequence[Any]],
+    first: Sequence[Any] = (),
+) -> list[Any]:
+    """Do what :func:`execute_rows` does, of rows that are given by column, which is quicker."""
     found: list[Any] = []
-    for text, values in in_batches(statement, rows, first):
+    for text, values in in_batches(statement, given, first):
         for answer in connection.execute(text, values).fetchall():
             found += in_rows(answer)
     return found
 
 
 def in_batches(
-    statement: str, rows: Sequence[Sequence[Any]], first: Sequence[Any] = ()
+    statement: str, given: Sequence[Sequence[Any]], first: Sequence[Any] = ()
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield the texts to execute, each with its parameters."""
+    width = len(given)
+    rows = len(given[0]) if given else 0
     start = 0
-    while start < len(rows):
+    while start < rows:
         # Powers of two, so that few texts serve all lengths, and stay compiled.
-        size = min(_LARGEST, 1 << ((len(rows) - start).bit_length() - 1))
-        text = with_rows(statement, size, len(rows[0]))
-        yield text, [*first, *chain.from_iterable(rows[start : start + size])]
+        size = min(_LARGEST, 1 << ((rows - start).bit_length() - 1))
+        values: list[Any] = [None] * (width * size)
+        for place, column in enumerate(given):
+            values[place::width] = column[start : start + size]
+        yield with_rows(statement, size, width), [*first, *values]
         start += size
 
 

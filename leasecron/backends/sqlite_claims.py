@@ -17,10 +17,9 @@ from leasecron.backends.claims import (
     answer_unchanged,
     decide,
 )
-from leasecron.backends.rows import Moment, Standing, milliseconds
-from leasecron.backends.sqlite_batches import columns, execute_rows
+from leasecron.backends.rows import Keys, Moment, Standing, milliseconds
+from leasecron.backends.sqlite_batches import columns, execute_columns
 from leasecron.backends.sqlite_runs import (
-    Key,
     LoadedRuns,
     insert_first_attempts,
     next_fence,
@@ -49,7 +48,7 @@ class Reading:
 
 
 def read_claims(
-    connection: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], keys: Sequence[Key]
+    connection: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], keys: Keys
 ) -> Reading:
     """Answer what can be answered without the write lock."""
     answers: list[ClaimAnswer | None] = [None] * len(claims)
@@ -60,18 +59,19 @@ def read_claims(
     unknown = [place for place, answer in enumerate(answers) if answer is None]
     table = LoadedRuns(connection, moment)
     # A row that does not answer alone is of a run that has not ended, so its job has it open.
-    table.load_jobs([keys[place] for place in unknown])
+    table.load_jobs(keys.at(unknown))
+    slots = keys.slots
     if table.is_blank:
         for place in unknown:
-            answers[place] = answer_free(claims[place], keys[place][1], moment)
+            answers[place] = answer_free(claims[place], slots[place], moment)
     else:
         for place in unknown:
-            answers[place] = answer_unchanged(claims[place], keys[place][1], table, moment)
+            answers[place] = answer_unchanged(claims[place], slots[place], table, moment)
     left = [place for place in unknown if answers[place] is None]
     if len(left) < len(unknown):
         # Claims of one job see each other in their order, as if they had come one by one.
-        jobs = {keys[place][0] for place in left}
-        left = [place for place in unknown if keys[place][0] in jobs]
+        jobs = {keys.jobs[place] for place in left}
+        left = [place for place in unknown if keys.jobs[place] in jobs]
     return Reading(answers, left, table)
 
 
@@ -79,11 +79,11 @@ def decide_claims(
     connection: sqlite3.Connection,
     moment: Moment,
     claims: Sequence[Claim],
-    keys: Sequence[Key],
+    keys: Keys,
     reading: Reading,
 ) -> None:
     """Decide, under the write lock, the claims that are left, and put in their answers."""
-    table, left = reading.table, [keys[place] for place in reading.left]
+    table, left = reading.table, keys.at(reading.left)
     if table.holds(left):
         table.see(moment)
     else:
@@ -91,10 +91,10 @@ def decide_claims(
         table.load(left)
         table.load_jobs(left)
     # Where nothing that is in the table bears on the claims, nor one of them on another.
-    if table.is_blank and len({job for job, _slot in left}) == len(left):
+    if table.is_blank and len({*left.jobs}) == len(left.jobs):
         _win_free(connection, moment, claims, keys, reading)
         return
-    for place, (_job, slot) in zip(reading.left, left, strict=True):
+    for place, slot in zip(reading.left, left.slots, strict=True):
         reading.answers[place] = decide(claims[place], slot, table, moment)
     table.flush()
 
@@ -103,33 +103,37 @@ def _win_free(
     connection: sqlite3.Connection,
     moment: Moment,
     claims: Sequence[Claim],
-    keys: Sequence[Key],
+    keys: Keys,
     reading: Reading,
 ) -> None:
     """Decide as ``decide`` does, where no run of the jobs is open and no slot was pruned."""
-    answers, rows = reading.answers, []
-    fence = next_fence(connection)
+    slots, answers = keys.slots, reading.answers
     for place in reading.left:
-        claim, (job, slot) = claims[place], keys[place]
-        answer = answer_free(claim, slot, moment)
-        if answer is None:
-            lease = milliseconds(claim.lease)
-            rows.append((job, slot, claim.token, fence, claim.instance, claim.trigger, lease))
-            answer = ClaimAnswer("won", 1, fence)
-            fence += 1
-        answers[place] = answer
-    insert_first_attempts(connection, rows, moment)
-    if rows:
-        set_next_fence(connection, fence)
+        answers[place] = answer_free(claims[place], slots[place], moment)
+    places = [place for place in reading.left if answers[place] is None]
+    if not places:
+        return
+    won = [claims[place] for place in places]
+    first = next_fence(connection)
+    fences = range(first, first + len(won))
+    attempts = (
+        *keys.at(places),
+        [claim.token for claim in won],
+        fences,
+        [claim.instance for claim in won],
+        [claim.trigger for claim in won],
+        [milliseconds(claim.lease) for claim in won],
+    )
+    insert_first_attempts(connection, attempts, moment)
+    set_next_fence(connection, fences.stop)
+    for place, fence in zip(places, fences, strict=True):
+        answers[place] = ClaimAnswer("won", 1, fence)
 
 
 def _standings(
-    connection: sqlite3.Connection, claims: Sequence[Claim], keys: Sequence[Key]
+    connection: sqlite3.Connection, claims: Sequence[Claim], keys: Keys
 ) -> Iterator[tuple[list[int], bool, Standing]]:
     """Yield the places of claims whose runs stand alike, and whether by tokens of their own."""
-    rows = [
-        (place, claim.job, slot, claim.token)
-        for place, (claim, (_job, slot)) in enumerate(zip(claims, keys, strict=True))
-    ]
-    for places, own, *standing in execute_rows(connection, _STANDINGS, rows):
+    given = (range(len(claims)), *keys, [claim.token for claim in claims])
+    for places, own, *standing in execute_columns(connection, _STANDINGS, given):
         yield places, bool(own), Standing(*standing)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from leasecron.backends.base import PRUNE_BATCH
-from leasecron.backends.rows import Moment, RunRow, lost_result, prunable
+from leasecron.backends.rows import Keys, Moment, RunRow, lost_result, prunable
 from leasecron.backends.sqlite_batches import columns, execute_rows, in_rows
 from leasecron.backends.sqlite_history import insert_results
 from leasecron.backends.sqlite_runs import Key, load_rows
@@ -143,7 +143,8 @@ def _prunable(
     retentions: Sequence[Retention],
     keys: Sequence[Key],
 ) -> list[RunRow]:
-    rows = load_rows(connection, keys).values()
+    given = Keys([job for job, _slot in keys], [slot for _job, slot in keys])
+    rows = load_rows(connection, given).values()
     newest = dict(execute_rows(connection, _NEWEST, [(job,) for job in {row.job for row in rows}]))
     keep = {each.job: each.runs for each in retentions}
     return [

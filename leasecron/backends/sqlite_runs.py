@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
+from typing import Any
 
-from leasecron.backends.rows import ENDED, Moment, OpenRuns, RunRow
-from leasecron.backends.sqlite_batches import columns, execute_rows
+from leasecron.backends.rows import ENDED, Keys, Moment, OpenRuns, RunRow
+from leasecron.backends.sqlite_batches import columns, execute_columns, execute_rows
 from leasecron.backends.sqlite_history import insert_results
 from leasecron.backends.sqlite_schema import OPEN
 from leasecron.model import Ending, RunResult, to_ms
@@ -86,23 +87,23 @@ class LoadedRuns:
         self._fence: int | None = None
         self.version: int | None = None
 
-    def load(self, keys: Sequence[Key]) -> None:
+    def load(self, keys: Keys) -> None:
         """Load the rows of these runs."""
         self._rows.update(load_rows(self._connection, keys))
 
-    def load_jobs(self, keys: Sequence[Key]) -> None:
+    def load_jobs(self, keys: Keys) -> None:
         """Load what the claims of these runs must know of their jobs; after ``load``."""
-        asked = [(job,) for job in dict.fromkeys([job for job, _slot in keys])]
-        for values in execute_rows(self._connection, _OPEN_ROWS, asked):
+        jobs = [*dict.fromkeys(keys.jobs)]
+        for values in execute_columns(self._connection, _OPEN_ROWS, [jobs]):
             row = self._rows.setdefault((values[0], values[1]), RunRow(*values))
             self._of_job[row.job] = (*self._of_job.get(row.job, ()), row)
-        for job, pruned, newest in execute_rows(self._connection, _MARKS, keys):
+        for job, pruned, newest in execute_columns(self._connection, _MARKS, keys):
             self._newest[job] = newest
             if pruned is not None:
                 self._pruned[job] = pruned
         self.version = data_version(self._connection)
 
-    def holds(self, keys: Sequence[Key]) -> bool:
+    def holds(self, keys: Keys) -> bool:
         """Say, under the write lock, whether ``load_jobs`` of these runs would give the same again.
 
         True where nobody has written since. Where somebody has, it is asked only about runs of jobs
@@ -114,7 +115,7 @@ class LoadedRuns:
             return True
         if self._rows:  # of which each may stand otherwise by now
             return False
-        return not execute_rows(self._connection, _KNOWN, keys)
+        return not execute_columns(self._connection, _KNOWN, keys)
 
     def see(self, moment: Moment) -> None:
         """Judge by another moment from now on, before anything was changed."""
@@ -177,24 +178,22 @@ class LoadedRuns:
         insert_results(self._connection, self._results)
 
 
-def load_rows(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, RunRow]:
+def load_rows(connection: sqlite3.Connection, keys: Keys) -> dict[Key, RunRow]:
     """Return the rows of these runs, of those that have one."""
-    rows = [RunRow(*values) for values in execute_rows(connection, _ROWS, keys)]
+    rows = [RunRow(*values) for values in execute_columns(connection, _ROWS, keys)]
     return {(row.job, row.slot): row for row in rows}
 
 
 def insert_first_attempts(
-    connection: sqlite3.Connection,
-    attempts: Sequence[tuple[str, int, str, int, str, str, int]],
-    moment: Moment,
+    connection: sqlite3.Connection, attempts: Sequence[Sequence[Any]], moment: Moment
 ) -> None:
     """Insert the rows of runs that had none.
 
-    An attempt is its job, slot, token, fence, instance, trigger and lease in milliseconds; the rest
-    of a row is alike for all, and half of what it costs to hand it to SQLite.
+    The attempts are given by column: jobs, slots, tokens, fences, instances, triggers, and leases
+    in milliseconds. The rest of a row is alike for all, and half of what it costs to hand it over.
     """
     alike = (moment.wall, moment.wall, moment.boot, moment.mono)
-    execute_rows(connection, _FIRST_ATTEMPTS, attempts, alike)
+    execute_columns(connection, _FIRST_ATTEMPTS, attempts, alike)
 
 
 def next_fence(connection: sqlite3.Connection) -> int:

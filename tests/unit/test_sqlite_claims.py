@@ -12,10 +12,9 @@ import pytest
 from contract.driver import JOB, LEASE, Driver, a_claim, at
 from contract.hand_clock import START
 
-from leasecron.backends.rows import Moment
+from leasecron.backends.rows import Keys, Moment
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_claims import Reading, read_claims
-from leasecron.backends.sqlite_runs import Key
 from leasecron.model import Claim, ClaimAnswer, Declaration, Retention
 
 MANY = 64
@@ -47,7 +46,7 @@ def read_and_then(write: Callable[[], object], monkeypatch: pytest.MonkeyPatch) 
     """Have ``write`` done between the next claim's read and its transaction."""
 
     def read_first(
-        connection: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], keys: Sequence[Key]
+        connection: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], keys: Keys
     ) -> Reading:
         found = read_claims(connection, moment, claims, keys)
         monkeypatch.undo()
