@@ -84,6 +84,9 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Passes.refuse": ("if call.awaited:", "call.answer(stopped(), 0.0)"),
         "Worker.run": ("return",),
     },
+    "a store that fails for a hundred reasons": {
+        "Outages.report": ("self._told_at.clear()",),
+    },
     "a rival that has won nothing for ten minutes": {
         "Pace.rest": ("self._rivals.popitem(last=False)",),
     },

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from faults.stage import REFUSED, VICTIM, NotedDirectory, NotedMemory, Refusing, Stage
 from leasecron import JobOptions, RunContext
+from leasecron.backends.base import StoreEmptied
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def refusals(stage: Stage) -> None:
 
 
 def waits(stage: Stage) -> None:
-    """Nothing to do: what an instance says of itself is refused, and then it has no job."""
+    """Nothing to do: what an instance says of itself is refused, lost, and then it has no job."""
     refused: set[str] = set()
     assert isinstance(stage.store, Refusing)
     stage.store.refuses = lambda name: name in refused and stage.in_victim()
@@ -175,10 +176,16 @@ def waits(stage: Stage) -> None:
     refused.add("declare")
     stage.until(61)
     refused.clear()
+    stage.until(85)
+    stage.store.refusal = StoreEmptied
+    refused.add("declare")
+    stage.until(121)
+    refused.clear()
+    stage.until(123)
     stage.schedulers[VICTIM].remove("succeeds")
-    stage.until(122)
+    stage.until(184)
     stage.end_victim()
-    stage.until(124)
+    stage.until(186)
 
 
 def clocks(stage: Stage) -> None:

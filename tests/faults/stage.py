@@ -57,10 +57,11 @@ class Refusing(NotedMemory):
     """A store with leases that answers what it is asked by an error, where ``refuses`` says so."""
 
     refuses: Callable[[str], bool] = staticmethod(lambda _name: False)
+    refusal = BackendError
 
     def __getattribute__(self, name: str) -> Any:
         if name in REFUSED and self.refuses(name):
-            raise BackendError(f"{name} is refused on purpose")
+            raise self.refusal(f"{name} is refused on purpose")
         return super().__getattribute__(name)
 
 
