@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.servers import postgres_url, redis_url
@@ -34,7 +35,14 @@ def clock() -> HandClock:
     return HandClock()
 
 
-WITHOUT_SERVER = [name for name in BACKENDS if name not in {"postgres", "redis"}]
+def _parameters(names: Iterable[str]) -> list[Any]:
+    """The journal changes nothing of what is decided: one will do for the fast tests."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=slow if name == "sqlite-delete" else ()) for name in names]
+
+
+NAMES = _parameters(BACKENDS)
+WITHOUT_SERVER = _parameters(name for name in BACKENDS if name not in {"postgres", "redis"})
 
 
 def _made(request: pytest.FixtureRequest, folder: Path) -> LeaseBackend:
@@ -44,7 +52,7 @@ def _made(request: pytest.FixtureRequest, folder: Path) -> LeaseBackend:
     return backend
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=NAMES)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> LeaseBackend:
     return _made(request, tmp_path)
 
@@ -80,7 +88,7 @@ def store_in_server(
     backend.close()
 
 
-@pytest.fixture(params=[*BACKENDS, "lockdir"])
+@pytest.fixture(params=[*NAMES, "lockdir"])
 def claiming(
     request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock
 ) -> Iterator[ClaimDriver]:

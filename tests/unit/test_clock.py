@@ -201,7 +201,8 @@ def test_a_signal_handler_may_put_while_it_interrupts_a_put_or_a_get(alarms: lis
                 continue
     signal.setitimer(signal.ITIMER_REAL, 0)
     seen += waker.drain()
-    assert [number for kind, number in seen if kind == "alarm"] == alarms
+    # In any order: a handler may be interrupted by the next one before its own put.
+    assert sorted(number for kind, number in seen if kind == "alarm") == sorted(alarms)
 
 
 def test_no_thread_of_a_scheduler_waits_longer_than_a_minute_at_a_time(
