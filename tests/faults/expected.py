@@ -165,7 +165,8 @@ _STOP = (
     *("Executor.end", "StoreQueue._run", "Passes.refuse", "Workers._end"),
 )
 _LOST = (
-    *("StoreQueue._receive", "StoreQueue._take", "Passes._give_up"),
+    *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._hear_from_now_on"),
+    *("Passes.add", "Passes._give_up"),
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
 _ANSWER = ("Call.answer",)
