@@ -85,6 +85,12 @@ def test_a_claim_that_loses_waits_for_no_commit(backend: PostgresBackend) -> Non
     assert waits_for_commit(backend, [claim_of("b"), claim_of("b", job="other")])
 
 
+def win_others(backend: PostgresBackend) -> None:
+    """Win runs until the server waits: from when one of its processes has read its settings."""
+    for n in range(1000):
+        backend.claim([claim_of("b", job=f"other-{n}")])
+
+
 def test_those_that_lose_are_answered_while_no_commit_is(
     server: OwnServer, backend: PostgresBackend
 ) -> None:
@@ -94,10 +100,8 @@ def test_those_that_lose_are_answered_while_no_commit_is(
         "SELECT pg_reload_conf()",
     )
     try:
-        # The server waits for its standby from when one of its processes has read that it has one.
         with pytest.raises(BackendUnavailable, match="did not answer in time"):
-            for n in range(1000):
-                backend.claim([claim_of("b", job=f"other-{n}")])
+            win_others(backend)
         for _ in range(5):
             assert backend.claim([claim_of("b")])[0].outcome == "overlap"
     finally:
