@@ -17,8 +17,8 @@ from leasecron.clock import Clock, Waker
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
-from leasecron.model import Declaration, Retention
-from leasecron.recovery import Recovery, describe
+from leasecron.model import Retention
+from leasecron.recovery import Recovery, declaration_of
 from leasecron.runner import Runner
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
@@ -211,8 +211,7 @@ class Engine:
         # Any one, or all instances would wait for each other at the row of the first.
         place = int(self._clock.random.random() * len(self._jobs))
         job = next(islice(self._jobs, place, None))
-        declaration = Declaration(job.name, describe(job))
-        self.store.submit("declare", declaration, self.timers.post, self._was_seen, job)
+        self.store.submit("declare", declaration_of(job), self.timers.post, self._was_seen, job)
 
     def _was_seen(self, job: DeclaredJob, answer: object, _asked_at: float) -> None:
         if isinstance(answer, BaseException):
@@ -222,8 +221,7 @@ class Engine:
     def _declare_again(self) -> None:
         """Let a store that has lost all that it knew know the jobs."""
         for job in self._jobs:
-            declaration = Declaration(job.name, describe(job))
-            self.store.submit("declare", declaration, lambda *_: None)
+            self.store.submit("declare", declaration_of(job), lambda *_: None)
 
     def _clocks_jumped(self) -> None:
         self.runner.clocks_jumped()

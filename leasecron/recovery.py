@@ -88,7 +88,7 @@ class Recovery:
             raise
 
     def _ask(self, job: DeclaredJob) -> None:
-        declaration = Declaration(job.name, describe(job))
+        declaration = declaration_of(job)
         post, step = self._timers.post, self._step
         self._store.submit("declare", declaration, post, step, job, self._declared, job)
         if self._leases is not None:
@@ -150,7 +150,12 @@ class Recovery:
             self._ask(job)
 
 
-def describe(job: DeclaredJob) -> str:
+def declaration_of(job: DeclaredJob) -> Declaration:
+    """Return what a store is told of a job."""
+    return Declaration(job.name, _described(job))
+
+
+def _described(job: DeclaredJob) -> str:
     """Return the schedule in words, for people who read the store."""
     try:
         text = str(job.schedule)[:500]
