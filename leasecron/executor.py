@@ -105,8 +105,7 @@ class Executor:
         text: str | None = None
         try:
             if run.lease is not None and not run.lease.trusted(self._clock.monotonic()):
-                # The worker was long in coming, and so may be whoever tells of it.
-                run.signal.set("lease-lost")
+                run.signal.set("lease-lost")  # the worker was long in coming
                 run.signal.raise_if_set()
             contextvars.Context().run(run.job.call, run.context())
         except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
@@ -139,6 +138,7 @@ class Executor:
         if not run.running:  # its thread was found dead, and its place given back
             return
         run.running = False
+        run.signal.let_go()
         try:
             self._workers.release()
             if run.timeout is not None:
@@ -165,7 +165,7 @@ class Executor:
             self._winner.run_ended(run)
         elif run.result is None:
             run.exception, run.error = exception, error
-            run.decide(_classify(exception, told=run.signal.is_set()), ended)
+            run.decide(_classify(exception, told=run.signal.told), ended)
             self._store_end(run)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
             self._settle(run)

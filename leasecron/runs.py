@@ -63,7 +63,7 @@ class LiveRun:
         self.attempt = attempt
         self.fence = fence
         self.lease = lease
-        self.signal = AbortSignal(clock)
+        self.signal = AbortSignal(clock, lease)
         self.key: Key = (claim.job, claim.slot)
         self.started_at = clock.wall()
         self.lateness = max(0.0, self.started_at - claim.slot.timestamp())
