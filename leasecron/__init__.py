@@ -5,12 +5,14 @@ from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.clock import Clock, SystemClock
 from leasecron.context import AbortSignal, RunContext
+from leasecron.control import Run
 from leasecron.cron import Cron
 from leasecron.errors import (
     BackendError,
     BackendMismatch,
     BackendUnavailable,
     ConfigurationError,
+    GiveUp,
     LeasecronError,
     RunAborted,
     SchedulerStateError,
@@ -42,12 +44,14 @@ __all__ = [
     "Cron",
     "Event",
     "Every",
+    "GiveUp",
     "Job",
     "JobOptionArgs",
     "JobOptions",
     "LeasecronError",
     "LockDirBackend",
     "MemoryBackend",
+    "Run",
     "RunAborted",
     "RunContext",
     "RunFailed",

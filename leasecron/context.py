@@ -16,7 +16,7 @@ class AbortSignal:
 
     Any thread of the handler may ask it or wait for it. ``reason`` is the first cause: ``stop``
     (the scheduler stops), ``takeover`` (another instance has the run), ``lease-lost`` (the lease
-    can no longer be trusted) or ``timeout``.
+    can no longer be trusted), ``timeout`` or ``replaced`` (a newer slot waits for its end).
 
     Whoever asks looks at the lease as well: on a machine that is short of time, the thread that
     tells of a lease that is over may get its turn only after another instance has.
@@ -24,9 +24,9 @@ class AbortSignal:
 
     __slots__ = ("_clock", "_lease", "_reasons", "_waiting")
 
-    def __init__(self, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lease = lease
+        self._lease: Lease | None = None
         self._reasons: list[Reason] = []  # of two that are set at once, the first counts for all
         self._waiting: list[Waker] = []
 
@@ -68,9 +68,9 @@ class AbortSignal:
         """Whether the run has been told to end; asking this does not look at the lease."""
         return bool(self._reasons)
 
-    def let_go(self) -> None:
-        """Look at the lease no more: the handler has returned, and who still asks is not it."""
-        self._lease = None
+    def look_at(self, lease: Lease | None) -> None:
+        """Look at the lease, or with None no more: who still asks then is not the handler."""
+        self._lease = lease
 
     def set(self, reason: Reason) -> bool:
         """Tell the run to end; False when it has been told before."""
@@ -85,8 +85,9 @@ class AbortSignal:
 class RunContext:
     """What a handler is given: the facts of its run, and the signal that tells it to end.
 
-    ``slot`` is the instant that the run is for, ``attempt`` counts from 1, ``token`` names this
-    attempt, ``lateness`` is the seconds between the slot and the start.
+    ``slot`` is the instant that the run is for, ``attempt`` counts from 1, ``retry`` says how often
+    the run has failed and been tried again before, in whichever attempt. ``token`` names this
+    attempt, ``lateness`` is the seconds between the slot and the start of the attempt.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class RunContext:
         trigger: Trigger,
         lateness: float,
         signal: AbortSignal,
+        retry: int = 0,
     ) -> None:
         self.job = job
         self.slot = slot
@@ -109,6 +111,7 @@ class RunContext:
         self.instance = instance
         self.trigger = trigger
         self.lateness = lateness
+        self.retry = retry
         self.signal = signal
         self._fence = fence
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from leasecron.advice import on_claims, on_leases
 from leasecron.backends.base import Backend
+from leasecron.backends.plain import check_control
 from leasecron.clock import Clock
 from leasecron.cron import Cron
 from leasecron.durations import Duration
@@ -191,6 +192,9 @@ class Declarations(JobMethods):
 
     def _take(self, name: str, schedule: Schedule, options: Mapping[str, Any], handler: H) -> H:
         job = declare(name, schedule, handler, options, self._defaults)
+        for option in job.options.needs_control:
+            value = shown(getattr(job.options, option))
+            check_control(self._backend, f"job {shown(name)}: option {option}={value}")
         if self._jobs.setdefault(name, job) is not job:
             raise ConfigurationError(f"job {shown(name)} is declared already; names are unique")
         if self._backend.kind == "claim-only":

@@ -7,6 +7,7 @@ as slow to make.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
@@ -23,6 +24,12 @@ HeartbeatAnswer = Literal["ok", "lost", "replaced"]
 
 MAX_RECORDS: Final = 100_000
 """History records kept per job, whatever its ``keep`` says."""
+
+WAITING: Final[frozenset[Overlap]] = frozenset({"queue", "cancel"})
+"""The rules by which a slot waits for older runs to end."""
+
+MOST_OF_NOTE: Final = 1000
+"""Characters of the note of a pause."""
 
 LARGEST_INTEGER: Final = 2**63 - 1
 """The largest that a store can keep."""
@@ -182,7 +189,7 @@ class RunState:
     ``state`` is ``waiting`` (nobody has begun it), ``running`` (an attempt is being made, or its
     lease ran out and nobody has taken it over), ``released``, or how it ended: ``success``,
     ``failed``, ``abandoned`` or ``replaced``. ``result`` is the record of its latest attempt, or
-    None while there is none.
+    None while there is none; what follows it is of that attempt too.
     """
 
     job: str
@@ -192,6 +199,42 @@ class RunState:
     retries: int
     instance: str
     result: RunResult | None
+    fence: int | None = None
+    trigger: Trigger = "manual"
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will be done for the run."""
+        return self.state in _STATUS_OF
+
+    def without_record(self) -> RunResult:
+        """Return what is known of a run that has ended, where its holder left no record."""
+        began_at = self.began_at or self.slot
+        ended_at = max(began_at, self.ended_at or began_at)
+        return RunResult(
+            self.job,
+            self.slot,
+            self.attempt,
+            self.fence,
+            self.instance,
+            self.trigger,
+            _STATUS_OF[self.state],
+            began_at,
+            ended_at,
+            (ended_at - began_at).total_seconds(),
+            None,
+            self.retries,
+        )
+
+
+_STATUS_OF: Mapping[str, Status] = {
+    "success": "success",
+    "failed": "failed",
+    "abandoned": "lost",
+    "replaced": "interrupted",
+}
 
 
 @dataclass(frozen=True, slots=True)

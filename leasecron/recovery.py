@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.events import EventBus
-from leasecron.jobs import DeclaredJob
+from leasecron.jobs import DeclaredJob, declaration_of
 from leasecron.lease_runner import LeaseRunner
-from leasecron.model import Declaration, LeaseState
+from leasecron.model import LeaseState
 from leasecron.runner import Runner
 from leasecron.schedules import ask_latest, ask_next
 from leasecron.store import StoreQueue
@@ -126,7 +126,9 @@ class Recovery:
             latest = None
         if self._leases is not None:
             for state in states:
-                if state.alive:
+                if state.origin != "scheduled":
+                    self._leases.meet(job, state)
+                elif state.alive:
                     self._leases.watch(job, state.slot)
                 elif latest is None or state.slot >= latest:
                     self._leases.take_over(job, state.slot)
@@ -148,17 +150,3 @@ class Recovery:
         self._later.pop(job, None)
         if job in self._asked:  # not recovered or removed meanwhile
             self._ask(job)
-
-
-def declaration_of(job: DeclaredJob) -> Declaration:
-    """Return what a store is told of a job."""
-    return Declaration(job.name, _described(job))
-
-
-def _described(job: DeclaredJob) -> str:
-    """Return the schedule in words, for people who read the store."""
-    try:
-        text = str(job.schedule)[:500]
-    except BaseException:  # noqa: BLE001 - a user's schedule may raise anything
-        return type(job.schedule).__name__
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -80,7 +80,7 @@ def test_the_table_of_the_context_has_every_attribute() -> None:
     rows = table("| `ctx.` |")
     assert {name for first, _ in rows for name in names(first)} == public(make_context())
     signal = next(second for first, second in rows if names(first) == ["signal"])
-    ours = {"set", "told", "let_go"}
+    ours = {"set", "told", "look_at"}
     assert set(names(signal)) - set(get_args(Reason)) == public(AbortSignal) - ours
 
 

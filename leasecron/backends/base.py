@@ -155,6 +155,13 @@ class LeaseBackend(Backend, Protocol):
 class ControlBackend(LeaseBackend, Protocol):
     """A store with leases in which runs are also retried and asked for, and jobs paused."""
 
+    @property
+    def look_every(self) -> float | None:
+        """Seconds after which to call :meth:`asked_for` again; None: whoever hears is told of all.
+
+        Other processes tell of nothing, or may fail to.
+        """
+
     def retry(self, retries: Sequence[Retry]) -> list[bool]:
         """Keep how often runs are tried again; False where the lease is over or another's."""
 

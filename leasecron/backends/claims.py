@@ -25,10 +25,7 @@ from leasecron.backends.rows import (
     renew_lease,
     replaces,
 )
-from leasecron.model import Claim, ClaimAnswer, NewRun, Overlap, RunResult, Trigger, from_ms
-
-WAITING: Final[frozenset[Overlap]] = frozenset({"queue", "cancel"})
-"""The rules by which a slot waits for older runs to end."""
+from leasecron.model import WAITING, Claim, ClaimAnswer, NewRun, RunResult, Trigger, from_ms
 
 ABANDONED: Final = "a run has used up its attempts"
 """The note of a pause that no holder could write, since none was left."""

@@ -201,6 +201,7 @@ class MemoryBackend:
     kind: Literal["lease"] = "lease"
     description = "memory://"
     warnings: Sequence[str] = ()
+    look_every: float | None = None
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -384,7 +385,6 @@ class MemoryBackend:
 def _add_run(run: NewRun, slot: int, tables: _Tables, moment: Moment) -> bool:
     row = tables.row(run.job, slot)
     if row is None:
-        tables.first_seen.setdefault(run.job, moment.wall)
         tables.put(new_row(run, slot, moment))
         return True
     return row.origin != "scheduled"

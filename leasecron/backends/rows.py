@@ -239,7 +239,17 @@ def run_state(row: RunRow, result: RunResult | None) -> RunState:
     if row.state == "released" and not row.attempt:
         state = "waiting"
     return RunState(
-        row.job, from_ms(row.slot), state, row.attempt, row.retries, row.instance, result
+        row.job,
+        from_ms(row.slot),
+        state,
+        row.attempt,
+        row.retries,
+        row.instance,
+        result,
+        row.fence or None,
+        row.trigger,  # type: ignore[arg-type]  # a store gives back what was put in
+        from_ms(row.claimed_at),
+        from_ms(row.lease_until) if row.state in ENDED else None,
     )
 
 

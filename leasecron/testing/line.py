@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 _ASKED = {"claim", "heartbeat", "finish", "release", "unfinished", "declare", "prune"}
 _ASKED |= {"save_results", "history"}
+_ASKED |= {"retry", "add_runs", "withdraw", "asked_for", "run_state"}
+_ASKED |= {"pause", "resume", "pauses", "jobs"}
 
 
 class Line:

@@ -73,7 +73,8 @@ def a_lease(clock: FakeClock) -> Lease:
 
 def test_whoever_asks_is_told_of_a_lease_that_is_over(clock: FakeClock) -> None:
     lease = a_lease(clock)
-    signal = AbortSignal(clock, lease)
+    signal = AbortSignal(clock)
+    signal.look_at(lease)
     clock.jump(monotonic=8.9)
     assert not signal.is_set()
     clock.jump(monotonic=0.2)  # and nobody has told it
@@ -87,15 +88,17 @@ def test_whoever_asks_is_told_of_a_lease_that_is_over(clock: FakeClock) -> None:
 
 
 def test_a_run_that_is_over_is_told_of_nothing(clock: FakeClock) -> None:
-    signal = AbortSignal(clock, a_lease(clock))
-    signal.let_go()
+    signal = AbortSignal(clock)
+    signal.look_at(a_lease(clock))
+    signal.look_at(None)
     clock.jump(monotonic=60)
 
     assert signal.reason is None
 
 
 def test_a_reason_that_was_told_outlives_the_lease(clock: FakeClock) -> None:
-    signal = AbortSignal(clock, a_lease(clock))
+    signal = AbortSignal(clock)
+    signal.look_at(a_lease(clock))
     signal.set("stop")
     clock.jump(monotonic=60)
 
