@@ -192,11 +192,12 @@ class FaultyStore:
         return 1.0 if self.polled else None
 
     def hear(self, told: Callable[[str, datetime], None]) -> None:
-        if not self.polled:
+        if self.kind == "lease" and not self.polled:
             self.inner.hear(told)
 
     def hear_no_more(self, told: Callable[[str, datetime], None]) -> None:
-        self.inner.hear_no_more(told)
+        if self.kind == "lease":
+            self.inner.hear_no_more(told)
 
     def _ask(self, operation: str, items: Sequence[Any], ask: Callable[[list[Any]], _T]) -> _T:
         self.calls.append(StoreCall(operation, seconds(self._clock), [*items]))

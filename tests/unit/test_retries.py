@@ -172,6 +172,25 @@ def test_no_try_begins_before_the_store_has_counted_it(fleet: Fleet) -> None:
     assert one.told == ["start", "error", "failure", "start", "success"]
 
 
+def test_no_try_follows_a_timeout_before_the_store_has_counted_it(fleet: Fleet) -> None:
+    one = fleet.instance()
+    began: list[int] = []
+
+    def handler(ctx: RunContext) -> None:
+        began.append(ctx.retry)
+        ctx.signal.wait(30)
+
+    one.every(600, handler, retries=1, backoff=1, timeout=5)
+    one.store.cut("retry")
+    fleet.start()
+    fleet.until(640)
+    assert began == [0]
+    one.store.heal()
+    fleet.until(643)
+
+    assert began == [0, 1]
+
+
 def test_a_run_that_is_no_longer_owned_is_not_tried_again(fleet: Fleet) -> None:
     one = fleet.instance()
     handler = Failing(fleet, 1)

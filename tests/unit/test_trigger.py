@@ -171,6 +171,29 @@ def test_a_newer_slot_does_not_replace_it(fleet: Fleet, *, polled: bool) -> None
     ]
 
 
+def test_a_newer_slot_that_has_begun_does_not_replace_it(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=30)
+    for _ in range(2):
+        fleet.instance().every(600, handler, overlap="allow")
+    fleet.start()
+    fleet.until(598.5)
+    one, other = fleet.instances
+    one.scheduler.trigger("sync")
+    fleet.until(599.9)
+    ((holder, *_),) = handler.runs
+    lost = one if holder == "a" else other
+    lost.store.cut()
+    fleet.until(700)
+
+    backup = "b" if holder == "a" else "a"
+    assert sorted(handler.runs[1:], key=lambda run: run[1])[1][0::2] == (backup, "takeover")
+    assert [(r.trigger, r.status) for r in fleet.history()] == [
+        ("takeover", "success"),
+        ("scheduled", "success"),
+        ("manual", "lost"),
+    ]
+
+
 def test_it_waits_for_the_run_that_goes_on(fleet: Fleet) -> None:
     handler = Noting(fleet, lasts=50)
     one, _other = two(fleet, handler)
