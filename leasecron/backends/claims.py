@@ -164,19 +164,19 @@ def _wait(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAnsw
     assert answer is not None
     assert runs is not None
     waiting = new_row(NewRun(claim.job, claim.slot, claim.instance, claim.trigger), slot, moment)
-    before = [row for row in runs.over.values() if not row.attempt and row.origin == "scheduled"]
-    if claim.overlap == "cancel":
+    others = [row for row in runs.over.values() if not row.attempt and row.origin == "scheduled"]
+    for row in others:
+        if row.slot < slot:
+            _close(row, "replaced", table, moment)
+    is_newest = not any(row.slot > slot for row in others)
+    if not is_newest or table.claimed_between(claim.job, slot, moment.wall):
+        waiting.state = "replaced"
+        answer = ClaimAnswer("done", holder=claim.instance)
+    elif claim.overlap == "cancel":
         for row in [*runs.live.values()]:
             if row.slot < slot and replaces(row) and not row.cancelled:
                 row.cancelled = True
                 table.put(row)
-    for row in before:
-        if row.slot < slot:
-            _close(row, "replaced", table, moment)
-    is_newest = not any(row.slot > slot for row in before)
-    if not is_newest or table.claimed_between(claim.job, slot, moment.wall):
-        waiting.state = "replaced"
-        answer = ClaimAnswer("done", holder=claim.instance)
     table.put(waiting)
     return answer
 
