@@ -30,7 +30,7 @@ from leasecron.jobs import Job
 from leasecron.model import RunResult
 from leasecron.options import JobOptionArgs, JobOptions
 from leasecron.scheduler import Scheduler
-from leasecron.schedules import Every, Schedule
+from leasecron.schedules import Every, Once, Schedule
 
 __version__ = "0.1.0"
 
@@ -51,6 +51,7 @@ __all__ = [
     "LeasecronError",
     "LockDirBackend",
     "MemoryBackend",
+    "Once",
     "Run",
     "RunAborted",
     "RunContext",

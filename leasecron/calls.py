@@ -19,6 +19,7 @@ Kind = Literal[
     "claim",
     "save_results",
     "declare",
+    "fix",
     "unfinished",
     "other",
 ]
@@ -31,6 +32,7 @@ ORDER: tuple[Kind, ...] = (
     "claim",
     "save_results",
     "declare",
+    "fix",
     "unfinished",
     "other",
 )
@@ -118,6 +120,8 @@ def call_backend(backend: Backend, kind: Kind, items: list[Any]) -> list[Any]:
             answers = list(store.claim(items))
         case "declare":
             answers = list(store.declare(items))
+        case "fix":
+            answers = list(store.fix(items))
         case "save_results":
             store.save_results(items)
             answers = [None] * len(items)

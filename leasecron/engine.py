@@ -19,9 +19,10 @@ from leasecron.events import EventBus
 from leasecron.inbox import Inbox
 from leasecron.jobs import DeclaredJob, declaration_of
 from leasecron.lease_runner import LeaseRunner
-from leasecron.model import Retention
+from leasecron.model import OneOff, Retention
 from leasecron.recovery import Recovery
 from leasecron.runner import Runner
+from leasecron.schedules import Once
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 
@@ -229,6 +230,9 @@ class Engine:
         """Let a store that has lost all that it knew know the jobs."""
         for job in self._jobs.values():
             self.store.submit("declare", declaration_of(job), lambda *_: None)
+            if isinstance(job.schedule, Once):
+                one_off = OneOff(job.name, job.schedule.instant)
+                self.store.submit("fix", one_off, lambda *_: None)
 
     def _clocks_jumped(self) -> None:
         self.runner.clocks_jumped()

@@ -268,6 +268,14 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOff:
+    """A job that runs once, and the instant that an instance declares it for."""
+
+    job: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Retention:
     """How long a job's rows are kept.
 

@@ -31,6 +31,7 @@ from leasecron.model import (
     LeaseRef,
     LeaseState,
     NewRun,
+    OneOff,
     Pause,
     Retention,
     Retry,
@@ -182,6 +183,9 @@ class ControlBackend(LeaseBackend, Protocol):
 
     def run_state(self, job: str, slot: datetime) -> RunState | None:
         """Return how a run stands, or None where the store does not know it."""
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        """Return the instant of each job, which is the one that was given first."""
 
     def pause(self, job: str, note: str) -> bool:
         """Let no claim of the job win from now on; False where the store does not know the job.

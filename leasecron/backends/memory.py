@@ -50,6 +50,7 @@ from leasecron.model import (
     LeaseRef,
     LeaseState,
     NewRun,
+    OneOff,
     Pause,
     Retention,
     Retry,
@@ -86,6 +87,7 @@ class _Tables:
         self.first_seen: dict[str, int] = {}
         self.declared: dict[str, tuple[str, int]] = {}
         self.pauses: dict[str, list[_Pause]] = {}
+        self.fixed: dict[str, int] = {}  # the instants of jobs that run once
         self._pruned: dict[str, int] = {}
         self._fence = created.wall
         self._moment = created
@@ -295,6 +297,10 @@ class MemoryBackend:
             if row is None:
                 return None
             return run_state(row, tables.results.get(job, _NOTHING).get(row.fence))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        with self._call() as (tables, _moment):
+            return [from_ms(tables.fixed.setdefault(each.job, to_ms(each.at))) for each in jobs]
 
     def pause(self, job: str, note: str) -> bool:
         with self._call() as (tables, _moment):

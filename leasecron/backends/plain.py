@@ -21,6 +21,7 @@ CONTROL = (
     "withdraw",
     "asked_for",
     "run_state",
+    "fix",
     "pause",
     "resume",
     "pauses",

@@ -347,6 +347,9 @@ class Cluster(JobMethods):
             was_well=self._was_well,
         )
 
+    def _now(self) -> datetime:
+        return self.clock.now()
+
     def _declare(
         self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
     ) -> H | Callable[[H], H]:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _ASKED = {"claim", "heartbeat", "finish", "release", "unfinished", "declare", "prune"}
 _ASKED |= {"save_results", "history"}
-_ASKED |= {"retry", "add_runs", "withdraw", "asked_for", "run_state"}
+_ASKED |= {"retry", "add_runs", "withdraw", "asked_for", "run_state", "fix"}
 _ASKED |= {"pause", "resume", "pauses", "jobs"}
 
 

@@ -32,6 +32,7 @@ from leasecron.model import (
     LeaseRef,
     LeaseState,
     NewRun,
+    OneOff,
     Pause,
     Retention,
     Retry,
@@ -174,6 +175,9 @@ class FaultyStore:
 
     def run_state(self, job: str, slot: datetime) -> RunState | None:
         return self._ask("run_state", [], lambda _: self.inner.run_state(job, slot))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        return self._ask("fix", jobs, self.inner.fix)
 
     def pause(self, job: str, note: str) -> bool:
         return self._ask("pause", [job], lambda _: self.inner.pause(job, note))

@@ -71,6 +71,9 @@ class ObedientBackend:
     def retry(self, items: Sequence[Any]) -> list[Any]:
         return self._ask("retry", items)
 
+    def fix(self, items: Sequence[Any]) -> list[Any]:
+        return self._ask("fix", items)
+
     def declare(self, items: Sequence[Any]) -> list[Any]:
         return self._ask("declare", items)
 

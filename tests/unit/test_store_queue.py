@@ -27,6 +27,7 @@ def test_a_pass_takes_heartbeats_then_ends_then_claims_then_the_rest(opened: Sto
         "claim",
         "save_results",
         "declare",
+        "fix",
         "unfinished",
         "history",
     ]
