@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-Trigger = Literal["scheduled", "catch-up", "takeover", "manual"]
-Origin = Literal["scheduled", "manual"]
+Trigger = Literal["scheduled", "catch-up", "takeover", "manual", "backfill"]
+Origin = Literal["scheduled", "manual", "backfill"]
 Outcome = Literal["won", "running", "overlap", "late", "done", "none", "early", "paused"]
 Status = Literal["success", "failed", "interrupted", "lost"]
 Reason = Literal["stop", "takeover", "lease-lost", "timeout", "replaced"]
@@ -21,6 +21,7 @@ SkipReason = Literal["late", "taken", "overlap", "paused"]
 Overlap = Literal["skip", "allow", "queue", "cancel"]
 Mode = Literal["claim", "takeover"]
 HeartbeatAnswer = Literal["ok", "lost", "replaced"]
+AdvanceAnswer = Literal["waiting", "skipped", "ended", "busy", "paused", "stale"]
 
 MAX_RECORDS: Final = 100_000
 """History records kept per job, whatever its ``keep`` says."""
@@ -265,6 +266,56 @@ class Declaration:
 
     job: str
     schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewBackfill:
+    """A request to run the slots of a job in ``start <= slot < end`` that never succeeded.
+
+    ``total`` is how many those are, ``instance`` who asks.
+    """
+
+    job: str
+    start: datetime
+    end: datetime
+    total: int
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillState:
+    """A backfill as the store sees it.
+
+    Of its ``total`` slots so many have ``succeeded`` and so many have ``failed``. ``cursor`` is the
+    slot that it has come to, or None before the first; ``ended_at`` is None while it goes on.
+    """
+
+    job: str
+    start: datetime
+    end: datetime
+    total: int
+    instance: str
+    asked_at: datetime
+    cursor: datetime | None
+    succeeded: int
+    failed: int
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A request to go on with a backfill from ``cursor`` to ``slot``, or to its end with None.
+
+    The answer is ``waiting`` (the run is in the store, for anybody to begin), ``skipped`` (the slot
+    has succeeded), ``ended``, or what kept the store from it: ``busy`` (the slot is being run, or
+    one of the schedule waits, which goes first), ``paused``, or ``stale`` (somebody was faster, or
+    the run before has not ended).
+    """
+
+    job: str
+    asked_at: datetime
+    cursor: datetime | None
+    slot: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
