@@ -1,11 +1,12 @@
 """Runs every due slot of every job in exactly one copy of your application."""
 
+from leasecron.asked import Run
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backfill import Backfill
 from leasecron.clock import Clock, SystemClock
 from leasecron.context import AbortSignal, RunContext
-from leasecron.control import Run
 from leasecron.cron import Cron
 from leasecron.errors import (
     BackendError,
@@ -39,6 +40,7 @@ __all__ = [
     "BackendError",
     "BackendMismatch",
     "BackendUnavailable",
+    "Backfill",
     "Clock",
     "ConfigurationError",
     "Cron",

@@ -83,7 +83,7 @@ class Backups:
         self._checks: dict[float, Check] = {}  # by their heartbeat
         # Could not be asked about at their check; ordered, as those that wait in a Room.
         self._refused: OrderedDict[Watch, None] = OrderedDict()
-        self._overlapped: dict[str, datetime] = {}
+        self._not_begun: dict[str, datetime] = {}
         self._behind: dict[str, set[Key]] = {}  # runs that wait for another one of their job
 
     def knows(self, key: Key) -> bool:
@@ -130,9 +130,9 @@ class Backups:
         for key in self._behind.pop(job.name, ()):
             self.hurry(key)
 
-    def saw_overlap(self, job: DeclaredJob, slot: datetime) -> None:
-        """Note that ``slot`` was skipped for an older run: it replaces nothing."""
-        self._overlapped[job.name] = max(slot, self._overlapped.get(job.name, slot))
+    def replaces_nothing(self, job: DeclaredJob, slot: datetime) -> None:
+        """Note that ``slot`` was not begun, for an older run or a pause: it replaces no run."""
+        self._not_begun[job.name] = max(slot, self._not_begun.get(job.name, slot))
 
     def not_started(self, key: Key) -> None:
         """Check again while the run could still start."""
@@ -159,10 +159,10 @@ class Backups:
     def forget(self, job: DeclaredJob | None = None) -> None:
         """Stop watching the runs of ``job``, or of all jobs."""
         if job is None:
-            self._overlapped.clear()
+            self._not_begun.clear()
             self._behind.clear()
         else:
-            self._overlapped.pop(job.name, None)
+            self._not_begun.pop(job.name, None)
             self._behind.pop(job.name, None)
         for key, watch in [*self._watches.items()]:
             if job is None or watch.job is job:
@@ -218,7 +218,7 @@ class Backups:
         self._refused.pop(watch, None)
         watch.since = self._clock.monotonic()
         newest = self._newest_due(watch)
-        if newest > watch.slot and newest > self._overlapped.get(watch.job.name, watch.slot):
+        if newest > watch.slot and newest > self._not_begun.get(watch.job.name, watch.slot):
             # A newer slot is due that will replace this run once its lease is over: look at the
             # lease, but take nothing over.
             self._store.submit("unfinished", watch.job.name, self._timers.post, self._looked, watch)

@@ -2,84 +2,34 @@
 
 from __future__ import annotations
 
-import queue
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
 
+from leasecron.asked import LOOK_EVERY, Run, sleep
 from leasecron.backends.plain import check_control
-from leasecron.clock import Clock
+from leasecron.backfill import MOST_SLOTS, Backfill, MissingSlots, check_range
 from leasecron.declarations import Declarations
-from leasecron.errors import BackendUnavailable, ConfigurationError, SchedulerStateError, shown
+from leasecron.errors import ConfigurationError, shown
 from leasecron.jobs import check_name, declaration_of
-from leasecron.model import MOST_OF_NOTE, JobState, NewRun, RunResult, RunState, from_seconds
+from leasecron.model import (
+    MOST_OF_NOTE,
+    BackfillState,
+    JobState,
+    NewBackfill,
+    NewRun,
+    RunState,
+    from_seconds,
+)
+from leasecron.schedules import Schedule
 
 NOTICED_WITHIN: Final = 5.0
 """Seconds within which whoever declares a job has taken note of a run that is asked for."""
 
-_LOOK_EVERY = 0.25
-_RECORD_WITHIN = 2.0  # seconds after the end: it is written right after it, or never
 _MOST_NAMED = 20
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-class Run:
-    """A run that was asked for: one job at one instant, whichever instance has it."""
-
-    def __init__(
-        self, job: str, slot: datetime, clock: Clock, look: Callable[[], RunState | None]
-    ) -> None:
-        self.job = job
-        self.slot = slot
-        self._clock = clock
-        self._look = look
-
-    def wait(self, timeout: float | None = None) -> RunResult | None:
-        """Wait up to ``timeout`` seconds, or for ever; return how the run ended, or None.
-
-        What is returned is the record of its last attempt. While the store is away it goes on
-        waiting. Raises :class:`SchedulerStateError` where the store no longer knows the run.
-        """
-        give_up = None if timeout is None else self._clock.monotonic() + timeout
-        recorded_by: float | None = None
-        while True:
-            state = self._state()
-            if state is not None and state.result is not None and state.has_ended:
-                return state.result
-            now = self._clock.monotonic()
-            if state is not None and state.has_ended:
-                recorded_by = recorded_by or now + _RECORD_WITHIN
-                if now >= recorded_by:
-                    return state.without_record()
-            if give_up is not None and now >= give_up:
-                return None
-            left = _LOOK_EVERY if give_up is None else min(_LOOK_EVERY, give_up - now)
-            _sleep(self._clock, left)
-
-    def _state(self) -> RunState | None:
-        try:
-            state = self._look()
-        except BackendUnavailable:
-            return None
-        if state is None:
-            raise SchedulerStateError(
-                f"the store knows no run of job {shown(self.job)} at {self.slot.isoformat()}: it"
-                " was taken back, or removed with the history"
-            )
-        return state
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Run):
-            return NotImplemented
-        return (self.job, self.slot) == (other.job, other.slot)
-
-    def __hash__(self) -> int:
-        return hash((self.job, self.slot))
-
-    def __repr__(self) -> str:
-        return f"Run(job={self.job!r}, slot={self.slot.isoformat()!r})"
 
 
 class Controls(Declarations):
@@ -104,14 +54,9 @@ class Controls(Declarations):
         """
         check_control(self._backend, "trigger()")
         check_name(name)
-        paused = next((job for job in self._states() if job.name == name and job.paused_at), None)
-        if paused is not None:
-            raise ConfigurationError(
-                f"trigger: job {shown(name)} is paused {_since(paused)}; resume it first"
-            )
+        self._refuse_paused("trigger", name)
         run = self._put_in(name)
-        here = name in self._jobs and self._lifecycle.running
-        if not here and not self._is_noticed(run):
+        if not self._is_noticed(name, lambda: self._has_begun(run)):
             (withdrawn,) = self._ask("withdraw", lambda b: b.withdraw([self._new(run)]))
             if withdrawn:
                 raise ConfigurationError(
@@ -139,6 +84,86 @@ class Controls(Declarations):
         Raises what :meth:`pause` raises.
         """
         self._act("resume", name, lambda backend: backend.resume(name))
+
+    def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        most: int = MOST_SLOTS,
+        schedule: Schedule | None = None,
+    ) -> Backfill:
+        """Have every slot in ``start <= slot < end`` run that never succeeded; return at once.
+
+        They are run oldest first, one at a time, by any instances that declare the job, with the
+        trigger ``backfill`` and attempts that begin anew. A slot that fails, retries included, does
+        not stop the others. A slot of the schedule that comes due meanwhile waits for the run that
+        goes on, and is run before the next. A crash costs nothing: another instance goes on.
+
+        What succeeded is known as far as the history reaches (the option ``keep``). The slots are
+        those of the job's schedule as it is declared here, or as ``schedule`` says.
+
+        Raises :class:`ConfigurationError` for a range that is empty, or not over, or has more than
+        ``most`` slots, for a job that has a backfill that goes on, that is paused or that nobody
+        declares (said after five seconds), for a store that knows only who won a slot; and
+        :class:`BackendError`.
+        """
+        check_control(self._backend, "backfill()")
+        slots = self.missing(name, start, end, schedule=schedule)
+        _check_most(name, most)
+        self._refuse_paused("backfill", name)
+        total = slots.count(name, most)
+        wanted = NewBackfill(name, start, end, total, self.instance)
+        begun = self._ask("add_backfill", lambda backend: backend.add_backfill(wanted))
+        if (begun.start, begun.end, begun.instance) != (start, end, self.instance):
+            raise ConfigurationError(
+                f"backfill of job {shown(name)}: one goes on already, from"
+                f" {begun.start.isoformat()} to {begun.end.isoformat()}, asked for by"
+                f" {shown(begun.instance)}; wait for its end or cancel it"
+            )
+        backfill = self._handle(begun)
+        if not self._is_noticed(name, lambda: backfill.state().cursor is not None):
+            backfill.cancel()
+            raise ConfigurationError(
+                f"no instance that declares job {shown(name)} has taken note of the backfill within"
+                f" {NOTICED_WITHIN:g} s, so it is cancelled; declared are {self._known()}"
+            )
+        return backfill
+
+    def missing(
+        self, name: str, start: datetime, end: datetime, *, schedule: Schedule | None = None
+    ) -> MissingSlots:
+        """Return the slots in ``start <= slot < end`` that never succeeded, as a backfill has them.
+
+        They are reckoned as they are asked for, oldest first. Raises what :meth:`backfill` raises
+        for the range and the store.
+        """
+        check_control(self._backend, "backfill()")
+        check_name(name)
+        check_range(name, start, end, self._now())
+        of_job = schedule or self.declared(name).schedule
+        found = self._ask("succeeded", lambda backend: backend.succeeded(name, start, end))
+        return MissingSlots(of_job, start, end, frozenset(found))
+
+    def current_backfill(self, name: str) -> Backfill | None:
+        """Return the newest backfill of a job, whether it goes on or has ended.
+
+        Raises what :meth:`pause` raises for the store and the name.
+        """
+        check_control(self._backend, "backfill()")
+        check_name(name)
+        begun = self._ask("backfill", lambda backend: backend.backfill(name))
+        return None if begun is None else self._handle(begun)
+
+    def _handle(self, begun: BackfillState) -> Backfill:
+        name = begun.job
+        return Backfill(
+            begun,
+            self._clock,
+            lambda: self._ask("backfill", lambda backend: backend.backfill(name)),
+            lambda: self._ask("cancel_backfill", lambda backend: backend.cancel_backfill(name)),
+        )
 
     def _act(self, what: str, name: str, act: Callable[[Any], bool]) -> None:
         check_control(self._backend, f"{what}()")
@@ -173,19 +198,31 @@ class Controls(Declarations):
     def _look_at(self, name: str, slot: datetime) -> Callable[[], RunState | None]:
         return lambda: self._ask("run_state", lambda backend: backend.run_state(name, slot))
 
-    def _is_noticed(self, run: Run) -> bool:
-        """Wait until the run was begun, or somebody who declares its job has said so."""
-        before = {job.name: job.last_seen for job in self._states()}.get(run.job)
+    def _refuse_paused(self, what: str, name: str) -> None:
+        paused = next((job for job in self._states() if job.name == name and job.paused_at), None)
+        if paused is not None:
+            raise ConfigurationError(
+                f"{what}: job {shown(name)} is paused {_since(paused)}; resume it first"
+            )
+
+    def _has_begun(self, run: Run) -> bool:
+        state = self._look_at(run.job, run.slot)()
+        return state is None or state.state != "waiting"
+
+    def _is_noticed(self, name: str, has_begun: Callable[[], bool]) -> bool:
+        """Wait until something has begun, or somebody who declares the job has said so."""
+        if name in self._jobs and self._lifecycle.running:
+            return True
+        before = self._seen(name)
         give_up = self._clock.monotonic() + NOTICED_WITHIN
         while self._clock.monotonic() < give_up:
-            _sleep(self._clock, _LOOK_EVERY)
-            state = self._look_at(run.job, run.slot)()
-            if state is None or state.state != "waiting":
-                return True
-            seen = {job.name: job.last_seen for job in self._states()}.get(run.job)
-            if seen != before:
+            sleep(self._clock, LOOK_EVERY)
+            if has_begun() or self._seen(name) != before:
                 return True
         return False
+
+    def _seen(self, name: str) -> datetime | None:
+        return next((job.last_seen for job in self._states() if job.name == name), None)
 
     def _states(self) -> list[JobState]:
         found: list[JobState] = self._ask("jobs", lambda backend: backend.jobs())
@@ -211,16 +248,16 @@ def _since(job: JobState) -> str:
     return f"since {job.paused_at.isoformat()}" + (f" ({job.note})" if job.note else "")
 
 
+def _check_most(name: str, most: object) -> None:
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ConfigurationError(
+            f"backfill of job {shown(name)}: most is {shown(most)}; right is an int from 1"
+        )
+
+
 def _check_note(name: str, note: object) -> None:
     if not isinstance(note, str) or len(note) > MOST_OF_NOTE:
         raise ConfigurationError(
             f"pause of job {shown(name)}: note is {shown(note)}; right is text of up to"
             f" {MOST_OF_NOTE} characters"
         )
-
-
-def _sleep(clock: Clock, seconds: float) -> None:
-    try:
-        clock.waker().get(max(0.0, seconds))
-    except queue.Empty:
-        return

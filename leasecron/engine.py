@@ -74,6 +74,7 @@ class Engine:
         )
         self.recovery = Recovery(clock, self.timers, self.store, bus, self.runner)
         self._inbox = Inbox(clock, self.timers, self.store, bus, self.runner, self._jobs.get)
+        self.runner.on_ended = self._inbox.run_ended
 
     # Any thread
 

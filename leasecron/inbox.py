@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from leasecron.backfilling import Backfilling
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob, declaration_of
-from leasecron.model import LeaseState
+from leasecron.model import BackfillState, LeaseState
 from leasecron.runner import Runner
 from leasecron.runs import Key
 from leasecron.store import StoreQueue
@@ -26,8 +27,11 @@ TRY_AGAIN = 1.0
 _AT_ONCE = 0.03  # seconds within which all instances look that were told at the same moment
 
 
+_Answer = tuple[list[LeaseState], list[BackfillState], float | None]
+
+
 class Inbox:
-    """Looks for runs that were asked for; runs in the timers thread.
+    """Looks for runs that were asked for, and for backfills; runs in the timers thread.
 
     ``job_named`` returns the declaration of a job, if this instance has one.
     """
@@ -51,7 +55,11 @@ class Inbox:
         self._later: Timer | None = None
         self._due = 0.0  # when it looks again, if it does
         self._failing = False
-        self._waiting: set[Key] = set()  # were not begun at the last look
+        self._known: set[Key] = set()  # at the last look
+        self._waiting: set[Key] = set()  # were not begun then
+        self._backfilling = Backfilling(
+            timers, store, bus, job_named, look_soon=lambda: self._look_in(0.0)
+        )
 
     def look(self) -> None:
         """Ask the store now, and from then on as often as it has to be."""
@@ -62,7 +70,7 @@ class Inbox:
         self._asked = True
         self._store.submit_other(
             "asked_for",
-            lambda backend: (backend.asked_for(), backend.look_every),
+            lambda store: (store.asked_for(), store.backfills(), store.look_every),
             lambda answer, _asked_at: self._timers.post(self._found, answer),
         )
 
@@ -71,6 +79,11 @@ class Inbox:
         if self._job_named(job) is None or self._runner.released(job, slot):
             return
         self._look_in(self._clock.random.random() * _AT_ONCE)
+
+    def run_ended(self, key: Key) -> None:
+        """Take note that a run has ended here: a backfill goes on at once."""
+        if key in self._known:
+            self._look_in(0.0)
 
     def _look_in(self, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
@@ -81,7 +94,7 @@ class Inbox:
         self._due = due
         self._later = self._timers.at(due, self.look)
 
-    def _found(self, answer: tuple[list[LeaseState], float | None] | BaseException) -> None:
+    def _found(self, answer: _Answer | BaseException) -> None:
         self._asked = False
         # Instances that were started together do not ask together.
         soon = TRY_AGAIN * (0.75 + self._clock.random.random() / 4)
@@ -92,8 +105,9 @@ class Inbox:
             self._look_in(soon)
             return
         self._failing = False
-        states, every = answer
+        states, backfills, every = answer
         waited, self._waiting = self._waiting, set()
+        self._known = {(state.job, state.slot) for state in states}
         for state in states:
             job = self._job_named(state.job)
             if job is None:
@@ -103,7 +117,7 @@ class Inbox:
                 self._waiting.add((job.name, state.slot))
         for name in {name for name, slot in self._waiting & waited}:
             self._show(name)
-        if self._waiting:
+        if self._backfilling.go_on(backfills, states) or self._waiting:
             self._look_in(soon)
         elif every is not None:
             self._look_in(every * soon)

@@ -149,6 +149,8 @@ class LeaseRunner(Runner):
                 self._overlap(request, answer)
             case "paused" if request.mode == "takeover":
                 self.watch(request.job, request.slot)
+            case "paused":
+                self._backups.replaces_nothing(request.job, request.slot)
             case "none":
                 self._backups.not_started(request.key)
             case _ if request.mode == "takeover":
@@ -156,8 +158,7 @@ class LeaseRunner(Runner):
 
     def _overlap(self, request: Request, answer: ClaimAnswer) -> None:
         """Watch the older run, and this one in case it starts."""
-        if request.mode == "claim":
-            self._backups.saw_overlap(request.job, request.slot)
+        self._backups.replaces_nothing(request.job, request.slot)
         if answer.other is not None:
             self.watch(request.job, answer.other)
         self.watch(request.job, request.slot)
@@ -205,6 +206,7 @@ class LeaseRunner(Runner):
         if run.given_up or (interrupted and run.reason != "replaced"):
             self.watch(run.job, run.claim.slot)
         self._backups.hurry_behind(run.job)
+        self.on_ended(run.key)
 
     def _forget(self, run: LiveRun) -> None:
         super()._forget(run)

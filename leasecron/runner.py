@@ -42,6 +42,7 @@ class Runner(ABC):
         self._bus = bus
         self.executor = Executor(clock, timers, store, bus, self)
         self._on_idle = on_idle
+        self.on_ended: Callable[[Key], object] = lambda _key: None
         # Seeded here, so in the process that claims; os.urandom would be a switch of threads each.
         self._tokens = random.Random()
         self._runs: dict[Key, LiveRun] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -22,6 +24,7 @@ __all__ = [
     "ask_next",
     "check_schedule",
     "instant_of",
+    "schedule_in_words",
     "shared",
 ]
 
@@ -149,6 +152,23 @@ def instant_of(when: datetime | Duration, now: datetime, what: str) -> datetime:
             )
         return when
     return now + timedelta(seconds=seconds(when, what=what, zero=True))
+
+
+_EVERY = re.compile(r"every (\S+)")
+_CRON = re.compile(r"cron '([^']+)' \((\S+)\)")
+
+
+def schedule_in_words(text: str) -> Schedule | None:
+    """Return the schedule that ``str()`` put into these words, or None for one of a user's own.
+
+    For those who have only the store, which keeps the words.
+    """
+    with suppress(ConfigurationError):  # it only looked like one of ours
+        if match := _EVERY.fullmatch(text):
+            return Every(match[1])
+        if match := _CRON.fullmatch(text):
+            return Cron(match[1], match[2])
+    return None
 
 
 def check_schedule(schedule: object, what: str) -> None:

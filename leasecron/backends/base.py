@@ -189,7 +189,10 @@ class ControlBackend(LeaseBackend, Protocol):
         """Return how a run stands, or None where the store does not know it."""
 
     def add_backfill(self, backfill: NewBackfill) -> BackfillState:
-        """Begin a backfill unless one of the job goes on; return the one that goes on then."""
+        """Begin a backfill unless one of the job goes on; return the one that goes on then.
+
+        Whoever hears is told of it, by its start.
+        """
 
     def backfills(self) -> list[BackfillState]:
         """Return the backfills that go on, by job; as quickly as :meth:`asked_for`."""

@@ -137,8 +137,8 @@ class MemoryBackend:
         with self._call() as (tables, moment):
             answers = [_add_run(run, to_ms(run.slot), tables, moment) for run in runs]
         for run, added in zip(runs, answers, strict=True):
-            for told in self._hearers if added else ():
-                told(run.job, run.slot)
+            if added:
+                self._tell(run.job, run.slot)
         return answers
 
     def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
@@ -173,7 +173,9 @@ class MemoryBackend:
                     asked_at,
                 )
                 tables.put_backfill(row)
-            return backfill_state(row)
+            state = backfill_state(row)
+        self._tell(backfill.job, backfill.start)
+        return state
 
     def backfills(self) -> list[BackfillState]:
         with self._call() as (tables, _moment):
@@ -286,6 +288,10 @@ class MemoryBackend:
                 room -= len(fences)
                 tables.forget_pauses(retention.job, moment.wall - pauses_kept(retention))
             return False
+
+    def _tell(self, job: str, slot: datetime) -> None:
+        for told in [*self._hearers]:
+            told(job, slot)
 
     @contextmanager
     def _call(self) -> Iterator[tuple[Tables, Moment]]:

@@ -18,6 +18,7 @@ _ASKED = {"claim", "heartbeat", "finish", "release", "unfinished", "declare", "p
 _ASKED |= {"save_results", "history"}
 _ASKED |= {"retry", "add_runs", "withdraw", "asked_for", "run_state", "fix"}
 _ASKED |= {"pause", "resume", "pauses", "jobs"}
+_ASKED |= {"add_backfill", "backfills", "backfill", "succeeded", "advance", "cancel_backfill"}
 
 
 class Line:

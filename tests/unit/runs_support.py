@@ -23,6 +23,9 @@ from leasecron.backends.memory import MemoryBackend
 from leasecron.clock import Clock
 from leasecron.events import Event
 from leasecron.model import (
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -31,6 +34,7 @@ from leasecron.model import (
     JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
     OneOff,
     Pause,
@@ -175,6 +179,24 @@ class FaultyStore:
 
     def run_state(self, job: str, slot: datetime) -> RunState | None:
         return self._ask("run_state", [], lambda _: self.inner.run_state(job, slot))
+
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        return self._ask("add_backfill", [backfill], lambda _: self.inner.add_backfill(backfill))
+
+    def backfills(self) -> list[BackfillState]:
+        return self._ask("backfills", [], lambda _: self.inner.backfills())
+
+    def backfill(self, job: str) -> BackfillState | None:
+        return self._ask("backfill", [], lambda _: self.inner.backfill(job))
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        return self._ask("succeeded", [], lambda _: self.inner.succeeded(job, start, end))
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        return self._ask("advance", [asked], lambda _: self.inner.advance(asked))
+
+    def cancel_backfill(self, job: str) -> bool:
+        return self._ask("cancel_backfill", [job], lambda _: self.inner.cancel_backfill(job))
 
     def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
         return self._ask("fix", jobs, self.inner.fix)

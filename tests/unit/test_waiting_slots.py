@@ -6,7 +6,7 @@ import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at, seconds
 
 from leasecron import RunContext
-from leasecron.model import Overlap
+from leasecron.model import Claim, Overlap
 
 
 class Noting:
@@ -154,3 +154,49 @@ def test_a_cancelled_run_is_not_taken_over(fleet: Fleet) -> None:
 
     assert begun(handler) == [(60, 1), (120, 1)]
     assert [(r.slot, r.status) for r in fleet.history()][-1] == (at(60), "lost")
+
+
+def test_after_a_restart_of_all_the_queue_goes_on_where_it_was(fleet: Fleet) -> None:
+    """The older run is begun and given back, the newer one waits in the store: nobody is left."""
+    handler = Noting(fleet, {60: 30, 120: 5})
+    one, other = two(fleet, handler, "queue")
+    fleet.until(61)
+    handler.lasts[60] = 30
+    holder = one if one.of("start") else other
+    fleet.until(62)
+    for instance in (one, other):
+        instance.store.cut("claim")
+    for instance in (one, other):
+        instance.store.heal()
+    fleet.memory.open(fleet.clock)
+    fleet.memory.claim(
+        [
+            Claim("sync", at(120), "x", "x", LEASE, "queue", 3, 1000.0),
+        ]
+    )
+    fleet.memory.close()
+    for instance in (one, other):
+        instance.scheduler.stop(timeout=1)
+    assert holder.of("interrupted")
+    fleet.until(130)
+    late = fleet.instance()
+    late.every(60, handler, overlap="queue", max_late=1, catch_up=0)
+    late.start()
+    fleet.until(170)
+
+    assert begun(handler) == [(60, 1), (60, 2), (120, 1)]
+
+
+def test_a_run_is_taken_over_after_a_pause_in_which_a_slot_came_due(fleet: Fleet) -> None:
+    handler = Noting(fleet, {60: 500})
+    one, other = two(fleet, handler, "skip")
+    fleet.until(100)
+    holder = one if one.of("start") else other
+    backup = other if holder is one else one
+    backup.scheduler.pause("sync")
+    holder.store.cut()
+    fleet.until(150)
+    backup.scheduler.resume("sync")
+    fleet.until(150 + 2 * HEARTBEAT)
+
+    assert begun(handler) == [(60, 1), (60, 2)]
