@@ -150,7 +150,7 @@ class Recovery:
                     self._leases.meet(job, state)
                 elif state.alive:
                     self._leases.watch(job, state.slot)
-                elif latest is None or state.slot >= latest or job.options.overlap == "queue":
+                elif latest is None or state.slot >= latest:
                     self._leases.take_over(job, state.slot)
         if self._timers.next_slot(job) is None:
             self._timers.arm(job, now)
