@@ -44,9 +44,9 @@ _NOTE_PAUSE = f"""
 _RESUME = """
     UPDATE pauses SET resumed_at = max(paused_at, ?) WHERE job = ? AND resumed_at IS NULL
 """
-_NOTE_RESUME = f"""
+_NOTE_RESUME = """
     UPDATE jobs SET paused_until = (SELECT max(resumed_at) FROM pauses WHERE job = jobs.name)
-    WHERE name = ? AND paused_until = {LASTING}
+    WHERE name = ?
 """
 _KNOWS = "SELECT EXISTS (SELECT 1 FROM jobs WHERE name = ?)"
 _OF_JOB = f"""
