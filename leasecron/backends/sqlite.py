@@ -18,12 +18,20 @@ from leasecron.backends.holders import finish, heartbeat, release, retry
 from leasecron.backends.modes import PRIVATE, check_mode
 from leasecron.backends.rows import Moment, keys_of, unfinished_state
 from leasecron.backends.sqlite_asked_for import add_runs, runs_asked_for, state_of, withdraw_runs
+from leasecron.backends.sqlite_backfills import (
+    advance_backfill,
+    begin_backfill,
+    cancel_backfill,
+    newest_backfill,
+    open_backfills,
+    succeeded_slots,
+)
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_claims import decide_claims, read_claims
 from leasecron.backends.sqlite_connection import StoreConnection, Work
 from leasecron.backends.sqlite_export import pages, sign_of_life
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
-from leasecron.backends.sqlite_jobs import all_jobs, declare_jobs
+from leasecron.backends.sqlite_jobs import all_jobs, declare_jobs, fix_instants
 from leasecron.backends.sqlite_pauses import pause_job, pauses_of, resume_job
 from leasecron.backends.sqlite_place import absolute
 from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
@@ -38,6 +46,9 @@ from leasecron.backends.transfer import Page
 from leasecron.clock import Clock
 from leasecron.errors import ConfigurationError, shown
 from leasecron.model import (
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -46,7 +57,9 @@ from leasecron.model import (
     JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
+    OneOff,
     Pause,
     Retention,
     Retry,
@@ -72,6 +85,7 @@ class SqliteBackend:
     """
 
     kind: Literal["lease"] = "lease"
+    look_every = 1.0
 
     def __init__(
         self,
@@ -178,6 +192,30 @@ class SqliteBackend:
 
     def run_state(self, job: str, slot: datetime) -> RunState | None:
         return self._read(lambda c, now: state_of(c, now, job, slot))
+
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        with self._store.call() as store:
+            return store.write(lambda c, now: begin_backfill(c, now, backfill))
+
+    def backfills(self) -> list[BackfillState]:
+        return self._read(open_backfills)
+
+    def backfill(self, job: str) -> BackfillState | None:
+        return self._read(lambda c, now: newest_backfill(c, now, job))
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        return self._read(lambda c, now: succeeded_slots(c, now, job, start, end))
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        with self._store.call() as store:
+            return store.write(lambda c, now: advance_backfill(c, now, asked))
+
+    def cancel_backfill(self, job: str) -> bool:
+        with self._store.call() as store:
+            return store.write(lambda c, now: cancel_backfill(c, now, job))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        return self._write(jobs, lambda c, now: fix_instants(c, now, jobs))
 
     def pause(self, job: str, note: str) -> bool:
         with self._store.call() as store:

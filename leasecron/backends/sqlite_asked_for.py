@@ -9,17 +9,12 @@ from operator import attrgetter
 
 from leasecron.backends.claims import new_row
 from leasecron.backends.rows import Keys, Moment, RunRow, keys_of, run_state, unfinished_state
-from leasecron.backends.sqlite_batches import execute_rows, in_rows
+from leasecron.backends.sqlite_batches import in_rows
 from leasecron.backends.sqlite_history import result_of
 from leasecron.backends.sqlite_runs import COLUMNS, LoadedRuns, delete_rows, load_rows
 from leasecron.backends.sqlite_schema import ASKED_FOR
 from leasecron.model import LeaseState, NewRun, RunState, to_ms
 
-_KNOW = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen)
-    SELECT column1, '', column2, column2 FROM (VALUES {rows}) WHERE true
-    ON CONFLICT (name) DO NOTHING
-"""
 _ASKED_FOR = f"SELECT {COLUMNS} FROM runs INDEXED BY runs_asked_for WHERE {ASKED_FOR}"
 
 
@@ -35,7 +30,6 @@ def add_runs(connection: sqlite3.Connection, moment: Moment, runs: Sequence[NewR
             table.put(new_row(run, slot, moment))
         answers.append(row is None or row.origin != "scheduled")
     table.flush()
-    execute_rows(connection, _KNOW, [(job, moment.wall) for job in {*keys.jobs}])
     return answers
 
 

@@ -169,9 +169,8 @@ class LoadedRuns:
         newest = self._newest.get(job)
         if newest is None or newest <= after:
             return False
-        if newest <= until:
-            return True
-        # The clock was set back since then: only now the runs are asked, by a range of slots.
+        # Only now the runs are asked, by a range of slots: the newest may be one to come, since the
+        # clock was set back, or of a backfill.
         return bool(self._connection.execute(_CLAIMED_BETWEEN, (after, until, job)).fetchall())
 
     def pruned(self, job: str) -> int | None:

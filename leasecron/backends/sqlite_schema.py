@@ -21,6 +21,7 @@ ASKED_FOR = "(origin <> 'scheduled' AND state IN ('claimed', 'released'))"
 
 # The rule of rows.replaces.
 REPLACES = "attempt > 0 AND origin = 'scheduled'"
+_MAY_BE_NEWEST = "(new.attempt > 0 AND new.origin = 'scheduled' OR new.origin = 'backfill')"
 
 Change = Callable[[sqlite3.Connection, int], None]
 
@@ -53,7 +54,7 @@ def _key_by_slot(connection: sqlite3.Connection, now: int) -> None:
 
 
 def _add_control(connection: sqlite3.Connection, _now: int) -> None:
-    """Add what retries, pauses, runs that are asked for and slots that wait need.
+    """Add what retries, pauses, backfills, runs that are asked for and slots that wait need.
 
     No row is written: one that is without the new columns has what they begin with. All are read,
     which takes a second for each few millions. ``paused_until`` of a job is the newest end of its
@@ -131,6 +132,22 @@ _CONTROL = (
     "ALTER TABLE runs ADD COLUMN cancelled INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE results ADD COLUMN retries INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE jobs ADD COLUMN paused_until INTEGER",
+    "ALTER TABLE jobs ADD COLUMN once_at INTEGER",
+    """
+    CREATE TABLE backfills (
+        job TEXT PRIMARY KEY,
+        since INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        total INTEGER NOT NULL,
+        instance TEXT NOT NULL,
+        asked_at INTEGER NOT NULL,
+        cursor INTEGER,
+        succeeded INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        ended_at INTEGER
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX backfills_open ON backfills(job) WHERE ended_at IS NULL",
     """
     CREATE TABLE pauses (
         job TEXT NOT NULL,
@@ -144,7 +161,7 @@ _CONTROL = (
     "DROP TRIGGER runs_newest",
     f"""
     CREATE TRIGGER runs_newest AFTER INSERT ON runs
-    WHEN new.attempt > 0 AND new.origin = 'scheduled' BEGIN {_SET_NEWEST} END
+    WHEN {_MAY_BE_NEWEST} BEGIN {_SET_NEWEST} END
     """,
     # A slot that waited is begun by an instance of the version before, too.
     f"""
