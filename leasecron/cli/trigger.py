@@ -7,8 +7,8 @@ import sys
 
 import click
 
+from leasecron.asked import Run
 from leasecron.cli.stores import StoreRefused, opened_control, store_option
-from leasecron.control import Run
 from leasecron.durations import seconds, text
 from leasecron.errors import ConfigurationError, LeasecronError, printable, shown
 from leasecron.model import RunResult

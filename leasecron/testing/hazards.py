@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from leasecron import durations
-from leasecron.control import Run
+from leasecron.asked import Run
 from leasecron.durations import TEN_YEARS, Duration
 from leasecron.errors import ConfigurationError, SchedulerStateError, shown
 from leasecron.scheduler import Scheduler

@@ -13,7 +13,7 @@ from support.stores import REDIS_ROWS
 
 from contract.held_postgres import HeldPostgres
 from contract.held_redis import HeldRedis
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import ControlBackend
 from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.backends.sqlite import SqliteBackend
 
@@ -27,7 +27,7 @@ class WalkedStore(Protocol):
     """Whether the clock of a server decides, alike for all."""
 
     @property
-    def backend(self) -> LeaseBackend:
+    def backend(self) -> ControlBackend:
         """The store itself."""
 
     def rows(self) -> list[RunRow]:

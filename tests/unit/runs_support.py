@@ -330,7 +330,7 @@ class Fleet:
         """Return what the store knows of a job's pauses, newest first."""
         self.memory.open(self.clock)
         try:
-            return self.memory.pauses(job)
+            return cast("MemoryBackend", self.memory).pauses(job)
         finally:
             self.memory.close()
 
