@@ -119,7 +119,7 @@ BEGIN
             a.place,
             CASE WHEN {schema}.has_ended(run) THEN 'done' ELSE 'running' END,
             CASE WHEN NOT {schema}.has_ended(run) THEN run.attempt END,
-            NULL, run.instance, NULL, false, NULL, 0, NULL
+            NULL, run.instance, NULL, false, NULL, NULL, NULL
         )::{schema}.claim_answer
         FROM unnest(asked) AS a
         JOIN {schema}.runs AS run ON run.job = a.job AND run.slot = a.slot
@@ -129,7 +129,7 @@ BEGIN
     -- Nobody has a run before its time. Whose clock is right has no reason to ask.
     answers := answers || ARRAY(
         SELECT ROW(
-            a.place, 'early', NULL, NULL, NULL, now, false, NULL, 0, NULL
+            a.place, 'early', NULL, NULL, NULL, now, false, NULL, NULL, NULL
         )::{schema}.claim_answer
         FROM unnest(asked) AS a
         WHERE {schema}.is_early(a.slot, now) AND a.mode <> 'takeover'
@@ -146,14 +146,14 @@ BEGIN
     SELECT answers || array_agg(
         ROW(
             a.place, CASE WHEN a.mode = 'takeover' THEN 'none' ELSE 'late' END,
-            NULL, NULL, NULL, NULL, false, NULL, 0, NULL
+            NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
         )::{schema}.claim_answer
     ) FILTER (WHERE a.mode = 'takeover' OR now - a.slot > a.max_late), count(*)
     INTO answers, free_count FROM {schema}.free_claims(waiting) AS a;
     IF free_count < cardinality(waiting) THEN
         answers := answers || ARRAY(
             SELECT ROW(
-                p.place, 'paused', NULL, NULL, NULL, NULL, false, NULL, 0, NULL
+                p.place, 'paused', NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
             )::{schema}.claim_answer
             FROM {schema}.paused_claims(waiting, now) AS p(place)
             WHERE p.place NOT IN (SELECT place FROM unnest(answers))
@@ -190,7 +190,7 @@ BEGIN
                     ELSE 'late'
                 END,
                 CASE WHEN a.fence IS NOT NULL THEN 1 END,
-                a.fence, NULL, NULL, false, NULL, 0, NULL
+                a.fence, NULL, NULL, false, NULL, NULL, NULL
             )::{schema}.claim_answer
         )
         INTO answers FROM free AS a;
@@ -218,7 +218,7 @@ BEGIN
             json_agg(a.outcome ORDER BY a.place), json_agg(a.attempt ORDER BY a.place),
             json_agg(a.fence ORDER BY a.place), json_agg(a.holder ORDER BY a.place),
             json_agg(a.other ORDER BY a.place), json_agg(a.abandoned ORDER BY a.place),
-            json_agg(a.closed ORDER BY a.place), json_agg(a.retries ORDER BY a.place),
+            json_agg(a.closed ORDER BY a.place), json_agg(coalesce(a.retries, 0) ORDER BY a.place),
             json_agg(a.trigger ORDER BY a.place)
         )
         FROM unnest(answers) AS a

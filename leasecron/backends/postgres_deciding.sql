@@ -134,7 +134,7 @@ BEGIN
     answer.outcome := 'won';
     answer.attempt := coalesce(run.attempt, 0) + 1;
     answer.fence := nextval({fences});
-    answer.retries := coalesce(run.retries, 0);
+    answer.retries := run.retries;
     IF answer.attempt = 1 THEN
         answer.trigger := run.trigger;
     END IF;
