@@ -108,7 +108,8 @@ class PostgresBackend(ServerBackend[Wire]):
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         if not claims:
             return []
-        found = self._call("claim", *columns_of_claims(claims))
+        *columns, pauses = columns_of_claims(claims)
+        found = self._call("claim", *columns, pauses if any(pauses) else [])
         answers = zip(*found, strict=True)
         return [claim_answer(claim, values) for claim, values in zip(claims, answers, strict=True)]
 

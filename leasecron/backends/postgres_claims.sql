@@ -90,7 +90,6 @@ DECLARE
     waiting {schema}.asked_claim[];
     answers {schema}.claim_answer[];
     item {schema}.asked_claim;
-    free_count bigint;
     now bigint := {schema}.now_ms();
 BEGIN
     asked := ARRAY(
@@ -137,20 +136,25 @@ BEGIN
             SELECT FROM {schema}.runs AS r WHERE r.job = a.job AND r.slot = a.slot
         )
     );
-    waiting := ARRAY(
-        SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
-        WHERE a.place NOT IN (SELECT place FROM unnest(answers))
-    );
+    waiting := asked;
+    IF cardinality(answers) > 0 THEN
+        waiting := ARRAY(
+            SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
+            WHERE a.place NOT IN (SELECT place FROM unnest(answers))
+        );
+    END IF;
     -- Nothing is open of the job, and nothing was pruned or paused, so that only the claim itself
     -- decides.
-    SELECT answers || array_agg(
-        ROW(
+    answers := answers || ARRAY(
+        SELECT ROW(
             a.place, CASE WHEN a.mode = 'takeover' THEN 'none' ELSE 'late' END,
             NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
         )::{schema}.claim_answer
-    ) FILTER (WHERE a.mode = 'takeover' OR now - a.slot > a.max_late), count(*)
-    INTO answers, free_count FROM {schema}.free_claims(waiting) AS a;
-    IF free_count < cardinality(waiting) THEN
+        FROM {schema}.free_claims(waiting) AS a
+        WHERE a.mode = 'takeover' OR now - a.slot > a.max_late
+    );
+    PERFORM FROM {schema}.pauses LIMIT 1; -- in most stores nothing was paused of late
+    IF FOUND THEN
         answers := answers || ARRAY(
             SELECT ROW(
                 p.place, 'paused', NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
@@ -160,10 +164,12 @@ BEGIN
         );
     END IF;
     IF cardinality(answers) < cardinality(asked) THEN
-        waiting := ARRAY(
-            SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
-            WHERE a.place NOT IN (SELECT place FROM unnest(answers))
-        );
+        IF cardinality(answers) > 0 THEN
+            waiting := ARRAY(
+                SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
+                WHERE a.place NOT IN (SELECT place FROM unnest(answers))
+            );
+        END IF;
         PERFORM {schema}.lock_jobs(ARRAY(SELECT DISTINCT a.job FROM unnest(waiting) AS a), now);
         PERFORM {schema}.pass_lost_fences();
         now := {schema}.now_ms();
@@ -217,9 +223,11 @@ BEGIN
         SELECT json_build_array(
             json_agg(a.outcome ORDER BY a.place), json_agg(a.attempt ORDER BY a.place),
             json_agg(a.fence ORDER BY a.place), json_agg(a.holder ORDER BY a.place),
-            json_agg(a.other ORDER BY a.place), json_agg(a.abandoned ORDER BY a.place),
-            json_agg(a.closed ORDER BY a.place), json_agg(coalesce(a.retries, 0) ORDER BY a.place),
-            json_agg(a.trigger ORDER BY a.place)
+            json_agg(a.other ORDER BY a.place),
+            json_agg(CASE
+                WHEN a.closed IS NOT NULL OR a.retries > 0 OR a.trigger IS NOT NULL
+                THEN json_build_array(a.closed, a.abandoned, coalesce(a.retries, 0), a.trigger)
+            END ORDER BY a.place)
         )
         FROM unnest(answers) AS a
     );

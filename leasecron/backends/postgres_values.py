@@ -62,21 +62,14 @@ def columns_of_pauses(pauses: Sequence[Pause]) -> tuple[Sequence[Any], ...]:
 
 def claim_answer(claim: Claim, values: Sequence[Any]) -> ClaimAnswer:
     """Return what was answered to a claim."""
-    outcome, attempt, fence, holder, other, abandoned, closed, retries, trigger = values
+    outcome, attempt, fence, holder, other, more = values
     if outcome == "early":
         return early(claim, other)
-    return ClaimAnswer(
-        outcome,
-        attempt,
-        fence,
-        holder,
-        None if other is None else from_ms(other),
-        None,
-        () if closed is None else tuple(record(each.values()) for each in closed),
-        abandoned,
-        retries,
-        trigger,
-    )
+    answer = ClaimAnswer(outcome, attempt, fence, holder, None if other is None else from_ms(other))
+    if more is not None:
+        closed, answer.abandoned, answer.retries, answer.trigger = more
+        answer.closed = tuple(record(each.values()) for each in closed or ())
+    return answer
 
 
 def lease_state(values: Sequence[Any]) -> LeaseState:
