@@ -14,6 +14,7 @@ local encode = cjson.encode
 local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
 
 local ENDED = {success = true, failed = true, abandoned = true, replaced = true}
+local NOTHING = {}
 local MOST = 1000 -- values of one command: Lua has no room on its stack for very many
 
 -- Numbers as text in the order of their values, also those below zero.
@@ -28,6 +29,11 @@ end
 
 local function place_of(job, slot)
     return head_of(job) .. ordered(slot)
+end
+
+-- Return the number at the end of a name: a slot, or a fence.
+local function number_of(name, head)
+    return string.sub(name, #head + 1) - 1e15
 end
 
 -- Call a command for values, or pairs of them, however many there are.
@@ -54,7 +60,7 @@ end
 
 -- The rows that are known, packed, by their place; false where there is none.
 local rows = {}
-local changed_rows, new_slots, new_slots_of = {}, {}, {}
+local changed_rows, gone_rows = {}, {}
 
 local function load_rows(places)
     local found = read(RUNS, places)
@@ -72,10 +78,29 @@ local function row_at(job, slot, place)
     if not packed then
         return nil
     end
-    local row = {job = job, slot = slot, place = place}
-    row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
-        row.trigger, row.claimed_at, row.lease_until, row.lease_ended = unpacked(packed)
+    local state, token, attempt, lost, fence, released_fence, instance, trigger, claimed_at,
+        lease_until, lease_ended, retries, origin, cancelled = unpacked(packed)
+    local row = {
+        job = job, slot = slot, place = place, state = state, token = token, attempt = attempt,
+        lost = lost, fence = fence, released_fence = released_fence, instance = instance,
+        trigger = trigger, claimed_at = claimed_at, lease_until = lease_until,
+        lease_ended = lease_ended, retries = retries or 0, origin = origin or 'scheduled',
+    }
+    if cancelled then -- as few are; one value more, and Lua makes the table twice as large
+        row.cancelled = true
+    end
     return row
+end
+
+-- Return a run that nobody has begun. No token is like its own, nor like that of one that was closed
+-- in its holder's place.
+local function new_row(job, slot, place, instance, trigger)
+    return {
+        job = job, slot = slot, place = place, state = 'released', token = false, attempt = 0,
+        lost = 0, fence = 0, instance = instance, trigger = trigger, claimed_at = now,
+        lease_until = now, lease_ended = true, retries = 0,
+        origin = trigger == 'manual' and 'manual' or 'scheduled',
+    }
 end
 
 local function is_alive(row)
@@ -111,6 +136,17 @@ local function set_open(job, slot, is_open)
     end
 end
 
+-- Of the runs that have not ended, those that are no slots of the schedule: their jobs by place.
+local asked_for, no_more_asked_for = {}, {}
+
+-- Return what is packed behind the rest of a row, so that one that is like most has nothing there.
+local function extras_of(retries, origin, cancelled)
+    if retries == 0 and origin == 'scheduled' and not cancelled then
+        return NOTHING
+    end
+    return {retries, origin, cancelled}
+end
+
 local function put_packed(place, packed)
     rows[place] = packed
     changed_rows[#changed_rows + 1] = place
@@ -121,14 +157,28 @@ end
 local function put_same(row)
     put_packed(row.place, pack(
         row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
-        row.trigger, row.claimed_at, row.lease_until, row.lease_ended
+        row.trigger, row.claimed_at, row.lease_until, row.lease_ended,
+        unpack(extras_of(row.retries, row.origin, row.cancelled))
     ))
 end
 
 local function put(row)
     put_same(row)
     set_open(row.job, row.slot, not (ENDED[row.state] and row.lease_ended) or nil)
+    if row.origin == 'scheduled' then
+        return
+    elseif ENDED[row.state] then
+        no_more_asked_for[#no_more_asked_for + 1] = row.place
+    else
+        asked_for[#asked_for + 1] = row.place
+        asked_for[#asked_for + 1] = row.job
+    end
 end
+
+-- All runs are listed in the order of their slots. Those that stand in place of older ones, since
+-- the schedule has begun them, are listed by their places, and the others of their job apart.
+local APART = '-'
+local new_slots, gone_slots, new_slots_of = {}, {}, {}
 
 local function add_slot(job, slot, place)
     new_slots[#new_slots + 1] = 0
@@ -136,6 +186,25 @@ local function add_slot(job, slot, place)
     local slots = new_slots_of[job] or {}
     slots[#slots + 1] = slot
     new_slots_of[job] = slots
+end
+
+local function add_apart(place)
+    new_slots[#new_slots + 1] = 0
+    new_slots[#new_slots + 1] = APART .. place
+end
+
+local function no_more_apart(place)
+    gone_slots[#gone_slots + 1] = APART .. place
+end
+
+-- Remove a run and all that is said of it, but for the name by which it is listed.
+local function remove(row)
+    rows[row.place] = false
+    gone_rows[#gone_rows + 1] = row.place
+    set_open(row.job, row.slot, nil)
+    if row.origin ~= 'scheduled' then
+        no_more_asked_for[#no_more_asked_for + 1] = row.place
+    end
 end
 
 local function end_lease(row)
@@ -160,8 +229,9 @@ end
 local function record_lost(row)
     local ended_at = math.max(row.claimed_at, math.min(row.lease_until, now))
     local text = string.format(
-        '[%.0f,%.0f,%s,%.0f,%d,%s,%s,"lost",%.0f,null]', ended_at, row.fence, encode(row.job),
-        row.slot, row.attempt, encode(row.instance), encode(row.trigger), row.claimed_at
+        '[%.0f,%.0f,%s,%.0f,%d,%s,%s,"lost",%.0f,null,%d]', ended_at, row.fence,
+        encode(row.job), row.slot, row.attempt, encode(row.instance), encode(row.trigger),
+        row.claimed_at, row.retries
     )
     record(row.job, row.fence, text)
     return text
@@ -191,7 +261,11 @@ local function save()
         save_records()
     end
     write('HSET', RUNS, changed_rows)
+    write('HDEL', RUNS, gone_rows)
     write('ZADD', SLOTS, new_slots)
+    write('ZREM', SLOTS, gone_slots)
+    write('HSET', ASKED, asked_for)
+    write('HDEL', ASKED, no_more_asked_for)
     local opened, closed = {}, {}
     for job in pairs(changed_open) do
         local slots = {}
@@ -207,5 +281,6 @@ local function save()
     end
     write('HSET', OPEN, opened)
     write('HDEL', OPEN, closed)
-    changed_rows, new_slots, changed_open, new_records, new_fences = {}, {}, {}, {}, {}
+    changed_rows, gone_rows, new_slots, gone_slots, changed_open = {}, {}, {}, {}, {}
+    asked_for, no_more_asked_for, new_records, new_fences = {}, {}, {}, {}
 end

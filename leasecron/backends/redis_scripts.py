@@ -11,13 +11,33 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 
-VERSION = 1
+VERSION = 2
 """Of what the scripts keep, and how; noted in the store."""
 
-KEYS = ("meta", "jobs", "runs", "slots", "open", "pruned", "records", "history")
+OLDER = ("1",)
+"""The versions from which a store is brought up to date when it is opened."""
+
+KEYS = (
+    *("meta", "jobs", "runs", "slots", "open", "pruned", "records", "history"),
+    *("pauses", "asked"),
+)
 """The last parts of the names of a store's keys, in the order in which scripts know them."""
 
-_SHARED = {"ready": ("keys",)}
+_KNOWS_PAUSES = ("keys", "rows", "pausing")
+_TELLS = ("keys", "rows", "telling")
+_SHARED = {
+    "ready": ("keys",),
+    "claim": _KNOWS_PAUSES,
+    "finish": _KNOWS_PAUSES,
+    "prune": _KNOWS_PAUSES,
+    "absorb": _KNOWS_PAUSES,
+    "pause": _KNOWS_PAUSES,
+    "resume": _KNOWS_PAUSES,
+    "pauses": _KNOWS_PAUSES,
+    "jobs": _KNOWS_PAUSES,
+    "release": _TELLS,
+    "add_runs": _TELLS,
+}
 _SHARED_BY_CALLS = ("keys", "rows")
 
 

@@ -97,8 +97,9 @@ class WalkedRedis:
 
     def _row(self, place: str, state: str, token: str | bool, *values: Any) -> RunRow:
         _length, job, slot = place.split(":")
-        known: list[Any] = [job, int(slot) - 10**15, state, token or "", *values, 0]
-        return _with_boot(RunRow(*known))
+        *known, retries, origin, cancelled = values
+        run: list[Any] = [job, int(slot) - 10**15, state, token or "", *known, 0]
+        return _with_boot(RunRow(*run, retries, origin, cancelled))
 
     def drop(self) -> None:
         self.backend.drop()
