@@ -46,7 +46,8 @@ for i, job in ipairs(jobs) do
         if row.attempt > 0 and row.origin == 'scheduled' then
             add_slot(job, row.slot, row.place)
         else
-            add_apart(row.place)
+            new_slots[#new_slots + 1] = 0
+            new_slots[#new_slots + 1] = APART .. row.place
         end
         put(row)
         new_runs = new_runs + 1
@@ -72,10 +73,25 @@ for i, job in ipairs(records_of) do
     end
 end
 
+-- Keep a pause unless it is there already, or the job is paused anyway.
+local function add_pause(job, since, ended, note)
+    local found = {unpack(pauses[job])}
+    for _, each in ipairs(found) do
+        if each[1] == since or not (each[2] or ended) then
+            return
+        end
+    end
+    found[#found + 1] = {since, ended, note}
+    table.sort(found, function(a, b) return (a[2] or math.huge) < (b[2] or math.huge) end)
+    pauses[job] = found
+    changed_pauses[job] = true
+end
+
 load_pauses(paused)
 for i, job in ipairs(paused) do
     add_pause(job, unpack(pauses_known[i]))
 end
+save_records()
 save()
 save_pauses()
 

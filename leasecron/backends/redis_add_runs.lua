@@ -2,7 +2,7 @@
 
 local jobs, slots, instances, triggers, sender = unpack(asked)
 
-local places, answers, new_jobs, can_be_begun = {}, {}, {}, {}
+local places, answers, can_be_begun = {}, {}, {}
 for i, job in ipairs(jobs) do
     places[i] = place_of(job, slots[i])
 end
@@ -12,10 +12,7 @@ for i, job in ipairs(jobs) do
     local row = row_at(job, slots[i], places[i])
     local is_new = not row
     if is_new then
-        row = new_row(job, slots[i], places[i], instances[i], triggers[i])
-        add_apart(row.place)
-        put(row)
-        new_jobs[#new_jobs + 1] = job
+        row = add_run(job, slots[i], places[i], instances[i], triggers[i], 'released')
     end
     local is_added = is_new or row.origin ~= 'scheduled'
     if is_added and row.state == 'released' then
@@ -24,8 +21,5 @@ for i, job in ipairs(jobs) do
     answers[i] = is_added and '1' or '0'
 end
 save()
-for _, job in ipairs(new_jobs) do
-    call('HSETNX', JOBS, job, pack(now, now, ''))
-end
 tell(sender, can_be_begun)
 return table.concat(answers)

@@ -8,7 +8,7 @@ end
 load_rows(places)
 for i, place in ipairs(places) do
     local job = found[2 * i]
-    local slot = number_of(place, head_of(job))
+    local slot = string.sub(place, #head_of(job) + 1) - 1e15
     local row = row_at(job, slot, place)
     if row then
         answers[#answers + 1] = string.format(

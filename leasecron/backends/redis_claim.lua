@@ -3,9 +3,6 @@
 local jobs, slots, tokens, instances, leases, overlaps, limits, max_lates, modes, triggers,
     pauses_on_failure = unpack(asked)
 
--- The rules by which a slot waits for older runs to end.
-local WAITING = {queue = true, cancel = true}
-
 -- The note of a pause that no holder could write, since none was left.
 local ABANDONED = 'a run has used up its attempts'
 
@@ -135,7 +132,7 @@ local function win(i, row)
     end
     if attempt == 1 and origin == 'scheduled' then
         if row then
-            no_more_apart(place)
+            gone_slots[#gone_slots + 1] = APART .. place
         end
         add_slot(job, slot, place)
     end
@@ -145,8 +142,8 @@ local function win(i, row)
     settle(i, origin, closed)
     put_packed(place, pack(
         'claimed', tokens[i], attempt, lost, fence, released, instances[i], trigger, now,
-        now + leases[i], false, unpack(extras_of(retries, origin))
-    ))
+        now + leases[i], false
+    ) .. (row and pack(retries, origin) or ''))
     set_open(job, slot, true)
     if standings[job] then
         standings[job].live[slot] = instances[i]
@@ -156,11 +153,6 @@ local function win(i, row)
         return digits(fence) -- what most answers are, so said in few words
     end
     return answer('won', attempt, fence, nil, nil, closed, false, retries, put_in_by)
-end
-
--- Say whether a run whose lease is over was begun and is to be taken over.
-local function goes_on(row)
-    return row.attempt > 0 and not ENDED[row.state] and not row.cancelled
 end
 
 -- Return the answer where another run of the job stands in the way.
@@ -179,7 +171,8 @@ local function overlap(i)
     if not oldest and overlaps[i] == 'queue' then
         -- An older run that was begun and given back, or whose holder is gone, has not ended.
         for each, other in pairs(standing.over) do
-            if each < (oldest or slot) and goes_on(other) then
+            local goes_on = other.attempt > 0 and not ENDED[other.state] and not other.cancelled
+            if goes_on and each < (oldest or slot) then
                 oldest, holder = each, other.instance
             end
         end
@@ -187,25 +180,20 @@ local function overlap(i)
     return oldest and answer('overlap', nil, nil, holder, oldest)
 end
 
--- Tell the older runs of the schedule that are at work to make way.
-local function cancel_older(job, slot)
-    for each in pairs(standing_of(job).live) do
+-- Keep a slot that has to wait for an older run; of those that wait, only the newest will run. With
+-- the rule 'cancel' the older runs of the schedule are told to make way.
+local function wait(i, behind)
+    local job, slot, place = jobs[i], slots[i], places[i]
+    local standing = standing_of(job)
+    for each in pairs(overlaps[i] == 'cancel' and standing.live or {}) do
         local row = each < slot and row_at(job, each, place_of(job, each))
         if row and row.origin == 'scheduled' and not row.cancelled then
             row.cancelled = true
             put_same(row)
         end
     end
-end
-
--- Keep a slot that has to wait for an older run; of those that wait, only the newest will run.
-local function wait(i, behind)
-    local job, slot, place = jobs[i], slots[i], places[i]
-    if overlaps[i] == 'cancel' then
-        cancel_older(job, slot)
-    end
     local is_newest = not claimed_since(job, slot, place)
-    for each, other in pairs(standing_of(job).over) do
+    for each, other in pairs(standing.over) do
         if other.attempt == 0 and other.origin == 'scheduled' then
             if each < slot then
                 close(other, 'replaced', {}) -- and nothing is recorded, since it was not begun
@@ -214,36 +202,21 @@ local function wait(i, behind)
             end
         end
     end
-    local row = new_row(job, slot, place, instances[i], triggers[i])
-    row.state = is_newest and 'released' or 'replaced'
-    add_apart(place)
-    put_over(row)
+    local state = is_newest and 'released' or 'replaced'
+    local row = add_run(job, slot, place, instances[i], triggers[i], state)
+    standing.over[slot] = is_newest and row or nil
     return is_newest and behind or answer('done', nil, nil, instances[i])
 end
 
-local function decide_unclaimed(i)
-    local job, slot = jobs[i], slots[i]
-    if modes[i] == 'takeover' then
-        return answer('none')
+-- Say whether a job is paused now, or was at a slot, if that is given.
+local function is_paused(job, slot)
+    for _, each in ipairs(pauses[job]) do
+        local since, ended = each[1], each[2]
+        if not ended or slot and since <= slot and slot <= ended then
+            return true
+        end
     end
-    if slot > now + EARLY then
-        return answer('early', nil, nil, nil, now) -- and when that was, for the wait
-    end
-    local mark = pruned[i] and tonumber(pruned[i])
-    if mark and slot <= mark and mark <= now then
-        return answer('done')
-    end
-    if is_paused(job, slot) then
-        return answer('paused')
-    end
-    if now - slot > max_lates[i] then
-        return answer('late')
-    end
-    local behind = overlap(i)
-    if behind and WAITING[overlaps[i]] then
-        return wait(i, behind)
-    end
-    return behind or win(i)
+    return false
 end
 
 local function decide(i)
@@ -251,7 +224,27 @@ local function decide(i)
     local row = row_at(job, slot, places[i])
     local closed = {}
     if not row then
-        return decide_unclaimed(i)
+        if modes[i] == 'takeover' then
+            return answer('none')
+        end
+        if slot > now + EARLY then
+            return answer('early', nil, nil, nil, now) -- and when that was, for the wait
+        end
+        local mark = pruned[i] and tonumber(pruned[i])
+        if mark and slot <= mark and mark <= now then
+            return answer('done')
+        end
+        if is_paused(job, slot) then
+            return answer('paused')
+        end
+        if now - slot > max_lates[i] then
+            return answer('late')
+        end
+        local behind = overlap(i)
+        if behind and overlaps[i] ~= 'skip' then
+            return wait(i, behind)
+        end
+        return behind or win(i)
     elseif ENDED[row.state] then
         return answer('done', nil, nil, row.instance)
     elseif is_alive(row) then
@@ -284,6 +277,7 @@ end
 if fence ~= last_fence then
     call('HSET', META, 'fence', digits(fence))
 end
+save_records()
 save()
 save_pauses()
 return '[' .. table.concat(answers, ',') .. ']'

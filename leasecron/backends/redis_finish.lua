@@ -16,6 +16,7 @@ for i, job in ipairs(jobs) do
         if not ENDED[row.state] then
             row.state = ENDS[statuses[i]]
             if row.state == 'failed' and notes[i] ~= cjson.null then
+                load_pauses({job})
                 pause(job, notes[i])
             end
         end

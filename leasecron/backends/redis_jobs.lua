@@ -8,8 +8,8 @@ end
 load_pauses(names)
 for i, name in ipairs(names) do
     local first, last, schedule = unpacked(found[2 * i])
-    local known = pauses_of(name)
-    local since, ended, note = unpack(known[#known] or NOTHING)
+    local known = pauses[name]
+    local since, ended, note = unpack(known[#known] or {})
     local is_paused_now = since and not ended
     answers[i] = string.format(
         '[%s,%s,%.0f,%.0f,%s,%s]', encode(name), encode(schedule), first, last,

@@ -1,7 +1,10 @@
 -- The pauses of a job, oldest first.
 
+local job = asked[1]
+
+load_pauses({job})
 local answers = {}
-for i, each in ipairs(pauses_of(asked[1])) do
+for i, each in ipairs(pauses[job]) do
     local since, ended, note = unpack(each)
     answers[i] = string.format(
         '[%.0f,%s,%s]', since, ended and digits(ended) or 'null', encode(note)

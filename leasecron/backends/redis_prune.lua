@@ -7,6 +7,11 @@
 local jobs, keeps, counts, ages, most_records, room = unpack(asked)
 local AT_ONCE = 100
 
+-- Return the number at the end of a name: a slot, or a fence.
+local function number_of(name, head)
+    return string.sub(name, #head + 1) - 1e15
+end
+
 -- Return entries of a list from the oldest on that may go, one more than there is room for.
 local function oldest(key, head, last, most, may_go)
     local found, offset = {}, 0
@@ -64,16 +69,12 @@ local function remove_runs(job, names, last)
     for i = 1, last do
         local is_apart = string.sub(names[i], 1, 1) == APART
         local slot = number_of(names[i], is_apart and APART .. head or head)
-        local row = row_at(job, slot, place_of(job, slot))
+        local place = place_of(job, slot)
+        local row = row_at(job, slot, place)
         if row and row.state == 'claimed' then
             record_lost(row) -- of an attempt that nobody saw the end of
         end
-        if row then
-            remove(row)
-        else
-            set_open(job, slot, nil)
-        end
-        gone_slots[#gone_slots + 1] = names[i]
+        remove(row or {job = job, slot = slot, place = place, origin = 'scheduled'}, names[i])
         if not is_apart or row and row.origin == 'scheduled' then
             mark = math.max(mark, slot)
         end
@@ -112,11 +113,28 @@ local function remove_records(job, places, last)
     write('ZREM', HISTORY, entries)
 end
 
+-- Forget the pauses of a job that ended before a time.
+local function forget_pauses(job, before)
+    local found, kept = pauses[job], {}
+    for _, each in ipairs(found) do
+        if not each[2] or each[2] >= before then
+            kept[#kept + 1] = each
+        end
+    end
+    if #kept < #found then
+        pauses[job] = kept
+        changed_pauses[job] = true
+    end
+end
+
 load_pauses(jobs)
 for i, job in ipairs(jobs) do
     local runs = old_runs(job, keeps[i])
     remove_runs(job, runs, math.min(#runs, room))
+    save_records()
     save() -- before the records are counted
+    changed_rows, gone_rows, new_slots, gone_slots, changed_open = {}, {}, {}, {}, {}
+    asked_for, no_more_asked_for, new_records, new_fences = {}, {}, {}, {}
     local is_left = #runs > room
     room = room - math.min(#runs, room)
     local records = old_records(job, counts[i], ages[i])

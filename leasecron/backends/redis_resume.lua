@@ -2,6 +2,11 @@
 
 local job = asked[1]
 
-resume(job)
-save_pauses()
+load_pauses({job})
+local last = pauses[job][#pauses[job]]
+if last and not last[2] then
+    last[2] = math.max(now, last[1])
+    changed_pauses[job] = true
+    save_pauses()
+end
 return call('HEXISTS', JOBS, job)

@@ -14,7 +14,6 @@ local encode = cjson.encode
 local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
 
 local ENDED = {success = true, failed = true, abandoned = true, replaced = true}
-local NOTHING = {}
 local MOST = 1000 -- values of one command: Lua has no room on its stack for very many
 
 -- Numbers as text in the order of their values, also those below zero.
@@ -29,11 +28,6 @@ end
 
 local function place_of(job, slot)
     return head_of(job) .. ordered(slot)
-end
-
--- Return the number at the end of a name: a slot, or a fence.
-local function number_of(name, head)
-    return string.sub(name, #head + 1) - 1e15
 end
 
 -- Call a command for values, or pairs of them, however many there are.
@@ -92,17 +86,6 @@ local function row_at(job, slot, place)
     return row
 end
 
--- Return a run that nobody has begun. No token is like its own, nor like that of one that was closed
--- in its holder's place.
-local function new_row(job, slot, place, instance, trigger)
-    return {
-        job = job, slot = slot, place = place, state = 'released', token = false, attempt = 0,
-        lost = 0, fence = 0, instance = instance, trigger = trigger, claimed_at = now,
-        lease_until = now, lease_ended = true, retries = 0,
-        origin = trigger == 'manual' and 'manual' or 'scheduled',
-    }
-end
-
 local function is_alive(row)
     return not row.lease_ended and row.lease_until > now
 end
@@ -139,14 +122,6 @@ end
 -- Of the runs that have not ended, those that are no slots of the schedule: their jobs by place.
 local asked_for, no_more_asked_for = {}, {}
 
--- Return what is packed behind the rest of a row, so that one that is like most has nothing there.
-local function extras_of(retries, origin, cancelled)
-    if retries == 0 and origin == 'scheduled' and not cancelled then
-        return NOTHING
-    end
-    return {retries, origin, cancelled}
-end
-
 local function put_packed(place, packed)
     rows[place] = packed
     changed_rows[#changed_rows + 1] = place
@@ -155,11 +130,14 @@ end
 
 -- Keep a row that is as open as it was before.
 local function put_same(row)
-    put_packed(row.place, pack(
+    local packed = pack(
         row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
-        row.trigger, row.claimed_at, row.lease_until, row.lease_ended,
-        unpack(extras_of(row.retries, row.origin, row.cancelled))
-    ))
+        row.trigger, row.claimed_at, row.lease_until, row.lease_ended
+    )
+    if row.retries > 0 or row.origin ~= 'scheduled' or row.cancelled then
+        packed = packed .. pack(row.retries, row.origin, row.cancelled) -- as few rows have
+    end
+    put_packed(row.place, packed)
 end
 
 local function put(row)
@@ -188,78 +166,13 @@ local function add_slot(job, slot, place)
     new_slots_of[job] = slots
 end
 
-local function add_apart(place)
-    new_slots[#new_slots + 1] = 0
-    new_slots[#new_slots + 1] = APART .. place
-end
-
-local function no_more_apart(place)
-    gone_slots[#gone_slots + 1] = APART .. place
-end
-
--- Remove a run and all that is said of it, but for the name by which it is listed.
-local function remove(row)
-    rows[row.place] = false
-    gone_rows[#gone_rows + 1] = row.place
-    set_open(row.job, row.slot, nil)
-    if row.origin ~= 'scheduled' then
-        no_more_asked_for[#no_more_asked_for + 1] = row.place
-    end
-end
-
 local function end_lease(row)
     row.lease_until = math.min(row.lease_until, now)
     row.lease_ended = true
 end
 
--- Records of the history: text in JSON, by their fence. Of each there are two entries in the order
--- of the fences, one among those of its job and one among those of all jobs.
-local EVERY_JOB = '*:'
-local new_records, new_fences = {}, {}
-
-local function record(job, fence, text)
-    local field = ordered(fence)
-    if not new_records[field] then
-        new_records[field] = {job, text}
-        new_fences[#new_fences + 1] = field
-    end
-end
-
--- Record the latest attempt of a run as lost; without effect where its record is there already.
-local function record_lost(row)
-    local ended_at = math.max(row.claimed_at, math.min(row.lease_until, now))
-    local text = string.format(
-        '[%.0f,%.0f,%s,%.0f,%d,%s,%s,"lost",%.0f,null,%d]', ended_at, row.fence,
-        encode(row.job), row.slot, row.attempt, encode(row.instance), encode(row.trigger),
-        row.claimed_at, row.retries
-    )
-    record(row.job, row.fence, text)
-    return text
-end
-
-local function save_records()
-    local known = read(RECORDS, new_fences)
-    local fields, entries = {}, {}
-    for i, field in ipairs(new_fences) do
-        if not known[i] then
-            local job, text = unpack(new_records[field])
-            fields[#fields + 1] = field
-            fields[#fields + 1] = text
-            for _, head in ipairs({head_of(job), EVERY_JOB}) do
-                entries[#entries + 1] = 0
-                entries[#entries + 1] = head .. field
-            end
-        end
-    end
-    write('HSET', RECORDS, fields)
-    write('ZADD', HISTORY, entries)
-end
-
--- Write everything that was changed.
+-- Write all rows that were changed.
 local function save()
-    if #new_fences > 0 then
-        save_records()
-    end
     write('HSET', RUNS, changed_rows)
     write('HDEL', RUNS, gone_rows)
     write('ZADD', SLOTS, new_slots)
@@ -281,6 +194,4 @@ local function save()
     end
     write('HSET', OPEN, opened)
     write('HDEL', OPEN, closed)
-    changed_rows, gone_rows, new_slots, gone_slots, changed_open = {}, {}, {}, {}, {}
-    asked_for, no_more_asked_for, new_records, new_fences = {}, {}, {}, {}
 end

@@ -21,4 +21,4 @@ for i, job in ipairs(jobs) do
         record(job, fence, texts[i])
     end
 end
-save()
+save_records()

@@ -23,22 +23,23 @@ KEYS = (
 )
 """The last parts of the names of a store's keys, in the order in which scripts know them."""
 
-_KNOWS_PAUSES = ("keys", "rows", "pausing")
-_TELLS = ("keys", "rows", "telling")
-_SHARED = {
-    "ready": ("keys",),
-    "claim": _KNOWS_PAUSES,
-    "finish": _KNOWS_PAUSES,
-    "prune": _KNOWS_PAUSES,
-    "absorb": _KNOWS_PAUSES,
-    "pause": _KNOWS_PAUSES,
-    "resume": _KNOWS_PAUSES,
-    "pauses": _KNOWS_PAUSES,
-    "jobs": _KNOWS_PAUSES,
-    "release": _TELLS,
-    "add_runs": _TELLS,
-}
 _SHARED_BY_CALLS = ("keys", "rows")
+_ALSO_SHARED = {
+    "claim": ("recording", "adding", "pausing"),
+    "finish": ("pausing",),
+    "release": ("telling",),
+    "save": ("recording",),
+    "history": ("recording",),
+    "add_runs": ("adding", "telling"),
+    "withdraw": ("removing",),
+    "pause": ("pausing",),
+    "resume": ("pausing",),
+    "pauses": ("pausing",),
+    "jobs": ("pausing",),
+    "prune": ("recording", "removing", "pausing"),
+    "absorb": ("recording", "pausing"),
+}
+"""A function costs each call that makes it a little, so a script has those that it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,9 @@ def keys_of(prefix: str) -> list[str]:
 @cache
 def script(operation: str) -> Script:
     """Return the script of an operation."""
-    names = [*_SHARED.get(operation, _SHARED_BY_CALLS), operation]
-    return script_of("\n".join(_part(name) for name in names))
+    shared = [*_SHARED_BY_CALLS, *_ALSO_SHARED.get(operation, ())]
+    names = ["keys"] if operation == "ready" else shared
+    return script_of("\n".join(_part(name) for name in [*names, operation]))
 
 
 def script_of(text: str) -> Script:

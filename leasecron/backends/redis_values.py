@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 from leasecron.backends.rows import LEASE_ENDED, RunRow, valid_text
@@ -85,9 +85,7 @@ def text_of(result: RunResult) -> str:
 def record_of(values: Sequence[Any]) -> RunResult:
     """Return what a record says."""
     ended_at, *known, error = values[:_VALUES_OF_RECORD]
-    found = result_of([*known, ended_at, error])
-    later = values[_VALUES_OF_RECORD:]
-    return replace(found, retries=later[0]) if later and later[0] else found
+    return result_of([*known, ended_at, error], *values[_VALUES_OF_RECORD:])
 
 
 def values_of_pause(pause: Pause) -> tuple[Any, ...]:

@@ -169,7 +169,7 @@ def columns_of_leases(leases: Sequence[LeaseRef]) -> Columns:
     return (*keys_of(leases), tokens, [milliseconds(each.lease) for each in leases])
 
 
-def result_of(values: Iterable[Any]) -> RunResult:
+def result_of(values: Iterable[Any], retries: int = 0) -> RunResult:
     """Return a record as it was kept: by its columns, with instants in milliseconds."""
     fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error = values
     return RunResult(
@@ -184,6 +184,7 @@ def result_of(values: Iterable[Any]) -> RunResult:
         from_ms(ended_at),
         max(0, ended_at - started_at) / 1000,
         error,
+        retries,
     )
 
 

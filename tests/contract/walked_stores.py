@@ -107,7 +107,8 @@ class WalkedRedis:
         _length, job, slot = place.split(":")
         *known, retries, origin, cancelled = values
         run: list[Any] = [job, int(slot) - 10**15, state, token or "", *known, 0]
-        return _with_boot(RunRow(*run, retries, origin, cancelled))
+        run += [retries, origin, cancelled]
+        return _with_boot(RunRow(*run))
 
     def drop(self) -> None:
         self.backend.drop()

@@ -163,7 +163,7 @@ def test_a_store_that_became_newer_is_noticed(server: Server) -> None:
     backend = RedisBackend(f"redis://:{SECRET}@{server.place}")
     backend.open()
     server.client.hset("{leasecron}:meta", "version", "3")
-    with pytest.raises(BackendUnavailable):
+    with pytest.raises(BackendUnavailable, match="changed by another version"):
         claim(backend, "a")
     with pytest.raises(BackendMismatch):
         claim(backend, "a")

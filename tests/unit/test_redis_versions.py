@@ -131,7 +131,8 @@ def test_what_it_knew_is_known(backend: RedisBackend, now: int) -> None:
     assert (state.state, state.attempt, state.result) == ("success", 1, record)
     (job,) = backend.jobs()
     assert (job.name, job.schedule, job.paused_at) == ("job", "every 10 s", None)
-    assert backend.asked_for() == backend.pauses("job") == []
+    assert backend.asked_for() == []
+    assert backend.pauses("job") == []
     for seconds in (-60, -50, -1000):
         (answer,) = backend.claim([a_claim("z", slot=from_ms(at(now, seconds)))])
         assert answer.outcome == "done"
