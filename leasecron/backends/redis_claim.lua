@@ -21,11 +21,10 @@ local pruned = read(PRUNED, jobs)
 local fence = tonumber(meta[2])
 local last_fence = fence
 
-local function answer(
-    outcome, attempt, given, holder, other, closed, abandoned, retries, trigger
-)
+local function answer(outcome, attempt, given, holder, other, closed, abandoned, retries, trigger)
     return string.format(
-        '["%s",%s,%s,%s,%s,[%s],%s,%d,%s]', outcome, attempt or 'null', given and digits(given) or 'null',
+        '["%s",%s,%s,%s,%s,[%s],%s,%d,%s]',
+        outcome, attempt or 'null', given and digits(given) or 'null',
         holder and encode(holder) or 'null', other and digits(other) or 'null',
         closed and table.concat(closed, ',') or '', abandoned and 'true' or 'false', retries or 0,
         trigger and encode(trigger) or 'null'
