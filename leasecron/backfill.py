@@ -55,6 +55,11 @@ class Backfill:
             )
         return state
 
+    def has_begun(self) -> bool:
+        """Say whether any instance has gone on with it; raises what :meth:`state` raises."""
+        state = self.state()
+        return state.cursor is not None or state.ended_at is not None
+
     def wait(
         self,
         timeout: float | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
@@ -12,7 +13,7 @@ from leasecron.asked import LOOK_EVERY, Run, sleep
 from leasecron.backends.plain import check_control
 from leasecron.backfill import MOST_SLOTS, Backfill, MissingSlots, check_range
 from leasecron.declarations import Declarations
-from leasecron.errors import ConfigurationError, shown
+from leasecron.errors import BackendError, BackendUnavailable, ConfigurationError, shown
 from leasecron.jobs import check_name, declaration_of
 from leasecron.model import (
     MOST_OF_NOTE,
@@ -56,13 +57,17 @@ class Controls(Declarations):
         check_name(name)
         self._refuse_paused("trigger", name)
         run = self._put_in(name)
-        if not self._is_noticed(name, lambda: self._has_begun(run)):
-            (withdrawn,) = self._ask("withdraw", lambda b: b.withdraw([self._new(run)]))
-            if withdrawn:
-                raise ConfigurationError(
-                    f"no instance that declares job {shown(name)} has taken note of the run within"
-                    f" {NOTICED_WITHIN:g} s, so it is taken back; declared are {self._known()}"
-                )
+        try:
+            noticed = self._is_noticed(name, lambda: self._has_begun(run))
+        except BaseException:  # whoever is not given the run cannot ask for it again
+            with suppress(BackendError):
+                self._withdraw(run)
+            raise
+        if not noticed and self._withdraw(run):
+            raise ConfigurationError(
+                f"no instance that declares job {shown(name)} has taken note of the run within"
+                f" {NOTICED_WITHIN:g} s, so it is taken back; declared were {self._known()}"
+            )
         return run
 
     def pause(self, name: str, note: str = "") -> None:
@@ -123,11 +128,11 @@ class Controls(Declarations):
                 f" {shown(begun.instance)}; wait for its end or cancel it"
             )
         backfill = self._handle(begun)
-        if not self._is_noticed(name, lambda: backfill.state().cursor is not None):
+        if not self._is_noticed(name, backfill.has_begun):
             backfill.cancel()
             raise ConfigurationError(
                 f"no instance that declares job {shown(name)} has taken note of the backfill within"
-                f" {NOTICED_WITHIN:g} s, so it is cancelled; declared are {self._known()}"
+                f" {NOTICED_WITHIN:g} s, so it is cancelled; declared were {self._known()}"
             )
         return backfill
 
@@ -205,6 +210,10 @@ class Controls(Declarations):
                 f"{what}: job {shown(name)} is paused {_since(paused)}; resume it first"
             )
 
+    def _withdraw(self, run: Run) -> bool:
+        (withdrawn,) = self._ask("withdraw", lambda backend: backend.withdraw([self._new(run)]))
+        return bool(withdrawn)
+
     def _has_begun(self, run: Run) -> bool:
         state = self._look_at(run.job, run.slot)()
         return state is None or state.state != "waiting"
@@ -217,8 +226,9 @@ class Controls(Declarations):
         give_up = self._clock.monotonic() + NOTICED_WITHIN
         while self._clock.monotonic() < give_up:
             sleep(self._clock, LOOK_EVERY)
-            if has_begun() or self._seen(name) != before:
-                return True
+            with suppress(BackendUnavailable):  # nobody can have taken note meanwhile
+                if has_begun() or self._seen(name) != before:
+                    return True
         return False
 
     def _seen(self, name: str) -> datetime | None:
@@ -256,8 +266,15 @@ def _check_most(name: str, most: object) -> None:
 
 
 def _check_note(name: str, note: object) -> None:
-    if not isinstance(note, str) or len(note) > MOST_OF_NOTE:
+    if not isinstance(note, str) or len(note) > MOST_OF_NOTE or not _can_be_kept(note):
         raise ConfigurationError(
             f"pause of job {shown(name)}: note is {shown(note)}; right is text of up to"
-            f" {MOST_OF_NOTE} characters"
+            f" {MOST_OF_NOTE} characters, without NUL and lone surrogates"
         )
+
+
+def _can_be_kept(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False

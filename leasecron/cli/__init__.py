@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from leasecron import __version__
+from leasecron.cli.backfill import backfill
 from leasecron.cli.copy import copy
 from leasecron.cli.demo import demo
 from leasecron.cli.doctor import doctor
@@ -61,6 +62,7 @@ def main() -> None:
       leasecron trigger report --store sqlite:////var/lib/app/jobs.db --wait
       leasecron pause report --store sqlite:////var/lib/app/jobs.db
       leasecron resume report --store sqlite:////var/lib/app/jobs.db
+      leasecron backfill report --start 2026-01-01 --store sqlite:////var/lib/app/jobs.db
 
     Each has a --help of its own.
     """
@@ -71,5 +73,6 @@ main.add_command(doctor)
 main.add_command(trigger)
 main.add_command(pause)
 main.add_command(resume)
+main.add_command(backfill)
 main.add_command(copy)
 main.add_command(demo)

@@ -174,7 +174,7 @@ def test_a_job_that_nobody_declared_is_refused_with_those_that_are_known(
             act("synk")
 
 
-@pytest.mark.parametrize("note", [5, None, "x" * 1001])
+@pytest.mark.parametrize("note", [5, None, "x" * 1001, "a\0b", "\ud800"])
 def test_what_is_no_note_is_refused(fleet: Fleet, runs: list[float], note: object) -> None:
     two(fleet, runs)
 

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at, seconds
 
-from leasecron import ConfigurationError, LockDirBackend, RunContext, Scheduler, SchedulerStateError
+from leasecron import (
+    BackendError,
+    ConfigurationError,
+    LockDirBackend,
+    RunContext,
+    Scheduler,
+    SchedulerStateError,
+)
 from leasecron.model import RunResult
 
 
@@ -217,7 +224,7 @@ def test_a_restart_finds_what_was_asked_for_meanwhile(fleet: Fleet) -> None:
     one.start()
     one.scheduler.stop()
     stranger = Scheduler(fleet.memory, clock=fleet.clock)
-    with pytest.raises(ConfigurationError, match=r"job 'sync' has taken note .* are 'sync'"):
+    with pytest.raises(ConfigurationError, match=r"job 'sync' has taken note .* were 'sync'"):
         stranger.trigger("sync")
     one.start()
     fleet.until(100)
@@ -235,7 +242,7 @@ def test_nobody_declares_the_job(fleet: Fleet) -> None:
 
     assert str(refused.value) == (
         "no instance that declares job 'synk' has taken note of the run within 5 s, so it is taken"
-        " back; declared are 'sync'"
+        " back; declared were 'sync'"
     )
     assert 105 <= seconds(fleet.clock) < 106
 
@@ -292,3 +299,38 @@ def test_what_is_no_name_is_refused(fleet: Fleet, name: Any) -> None:
     for act in (one.scheduler.trigger, one.scheduler.pause, one.scheduler.resume):
         with pytest.raises(ConfigurationError, match="the name of"):
             act(name)
+
+
+def test_who_cannot_learn_of_his_run_leaves_none_behind(fleet: Fleet) -> None:
+    two(fleet, Noting(fleet))
+    fleet.until(100)
+    one, _other = fleet.instances
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+    stranger.store.break_("run_state")
+    one.scheduler.pause("sync")
+    stranger.store.scripts["jobs"] = lambda _: []
+
+    with pytest.raises(BackendError, match="the disk is broken"):
+        stranger.scheduler.trigger("sync")
+
+    one.scheduler.resume("sync")
+    fleet.until(200)
+    assert fleet.history() == []
+
+
+def test_a_store_that_is_away_while_somebody_is_looked_for_is_waited_for(fleet: Fleet) -> None:
+    handler = Noting(fleet)
+    two(fleet, handler)
+    fleet.until(100.5)
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+    stranger.store.cut("run_state")
+
+    def heal_later() -> None:
+        fleet.nap(2)
+        stranger.store.heal()
+
+    fleet.clock.start_thread(heal_later, "healer")
+
+    run = stranger.scheduler.trigger("sync")
+
+    assert run.wait(timeout=10) is not None
