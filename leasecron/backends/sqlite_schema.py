@@ -56,10 +56,10 @@ def _key_by_slot(connection: sqlite3.Connection, now: int) -> None:
 def _add_control(connection: sqlite3.Connection, _now: int) -> None:
     """Add what retries, pauses, backfills, runs that are asked for and slots that wait need.
 
-    No row is written: one that is without the new columns has what they begin with. All are read,
-    which takes a second for each few millions. ``paused_until`` of a job is the newest end of its
-    pauses, the largest integer while it is paused, and NULL where it never was: so a claim sees by
-    the row that it looks at anyway whether pauses matter to it.
+    No row is written: one that is without the new columns has what they begin with. All are read
+    for the index, up to two seconds for each million. ``paused_until`` of a job is the newest end
+    of its pauses, the largest integer while it is paused, and NULL where it never was: so a claim
+    sees by the row that it looks at anyway whether pauses matter to it.
     """
     for statement in _CONTROL:
         connection.execute(statement)

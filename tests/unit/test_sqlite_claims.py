@@ -334,6 +334,23 @@ def test_a_slot_that_waits_is_the_newest_once_it_is_begun(store: Driver, path: P
     assert newest(path) == {JOB: 10}
 
 
+def test_after_a_clock_that_was_ahead_a_run_that_was_asked_for_replaces_nothing(
+    store: Driver,
+) -> None:
+    with store.clock.seen_by(wall=100.0):
+        store.win(100, "ahead")
+        store.finish(100, "ahead")
+    store.win(0, "a")
+    store.clock.advance(LEASE)
+    store.backend.add_runs([NewRun(JOB, at(5.5), "asker")])
+    store.take_over(5.5, "b", overlap="allow")
+    store.finish(5.5, "b")
+
+    answer = store.take_over(0, "c")
+
+    assert (answer.outcome, answer.attempt) == ("won", 2)
+
+
 def test_what_is_no_new_run_leaves_the_newest_slot_alone(store: Driver) -> None:
     store.win(0, "a")
     store.release(0, "a")
