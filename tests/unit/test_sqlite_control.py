@@ -1,6 +1,10 @@
-"""Pauses and runs that are asked for in a SQLite store: clocks that disagree, and whole batches."""
+"""Pauses, ends and runs that are asked for in SQLite: clocks that disagree, and whole batches."""
 
 from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 from contract.driver import JOB, LEASE, Driver, a_claim, at
 
@@ -108,3 +112,19 @@ def test_a_job_of_which_a_run_was_asked_for_is_known(store: Driver) -> None:
     assert (job.name, job.schedule, job.first_seen) == (JOB, "", at(0))
     assert store.backend.pause(JOB, "")
     assert store.backend.declare([Declaration(JOB, "daily")]) == [at(0)]
+
+
+def test_a_finish_of_a_run_that_was_released_leaves_when_its_lease_ended(
+    store: Driver, path: Path
+) -> None:
+    def ended() -> int:
+        with closing(sqlite3.connect(path)) as connection:
+            (found,) = connection.execute("SELECT lease_until FROM runs").fetchone()
+        return int(found)
+
+    store.win(0, "a")
+    store.release(0, "a")
+    released = ended()
+    store.clock.step(-5)
+    assert store.finish(0, "a")
+    assert ended() == released
