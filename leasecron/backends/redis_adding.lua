@@ -1,5 +1,5 @@
--- Put in a run that nobody has begun. No token is like its own, nor like that of one that was closed
--- in its holder's place.
+-- Put in a run that nobody has begun. No token is like its own, as none is like that of a run that
+-- was closed in its holder's place.
 local function add_run(job, slot, place, instance, trigger, state)
     local row = {
         job = job, slot = slot, place = place, state = state, token = false, attempt = 0, lost = 0,

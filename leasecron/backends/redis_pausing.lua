@@ -1,5 +1,5 @@
--- What the scripts share that look at the pauses of jobs: of each when it began, when it ended (false
--- while it lasts), and its note. One that lasts is the last of its job.
+-- What the scripts share that look at the pauses of jobs: of each when it began, when it ended
+-- (false while it lasts), and its note. One that lasts is the last of its job.
 
 local NO_PAUSES = {}
 local pauses, changed_pauses = {}, {}

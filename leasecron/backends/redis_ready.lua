@@ -15,8 +15,8 @@ for key, kind in pairs(kinds) do
 end
 
 local version = call('HGET', META, 'version')
--- What an older version did not know of is not there, and reads as what it has always been: a run of
--- the schedule that was not tried again, and a job that is not paused.
+-- What an older version did not know of is not there, and reads as what it has always been: a run
+-- of the schedule that was not tried again, and a job that is not paused.
 for i = 2, #ARGV do
     if version == ARGV[i] then
         call('HSET', META, 'version', ARGV[1])

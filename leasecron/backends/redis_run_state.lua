@@ -1,4 +1,4 @@
--- How a run stands, with the record of the fence of its latest attempt; nothing where it is unknown.
+-- How a run stands, with the record of its latest attempt's fence; nothing where it is unknown.
 
 local job, slot = unpack(asked)
 

@@ -22,6 +22,7 @@ from leasecron.model import (
     LeaseState,
     NewRun,
     Pause,
+    Retention,
     from_ms,
     to_ms,
 )
@@ -174,6 +175,38 @@ def test_runs_of_either_list_are_pruned_a_bounded_number_at_a_time(
     assert kept() == {2.5, 3}  # what waits, and the newest of the schedule
     assert backend.claim([a_claim("z", seconds=1.25)])[0].outcome == "done"
     assert backend.claim([a_claim("z", seconds=2.25)])[0].outcome == "won"
+
+
+def test_a_slot_that_was_not_begun_is_kept_until_a_newer_one_is(backend: RedisBackend) -> None:
+    backend.claim([a_claim("a", overlap="queue")])
+    backend.claim([a_claim("a", seconds=second, overlap="queue") for second in (1, 2)])
+    end(backend, 0, "a")
+    assert not pruned(backend, 10)
+    state = backend.run_state("job", at(1))
+    assert state is not None
+    assert state.state == "replaced"
+
+    assert take(backend, 2, "a", overlap="queue") == "won"
+
+    assert not pruned(backend, 10)
+    assert backend.run_state("job", at(1)) is None
+
+
+def test_a_slot_in_the_queue_does_not_wait_for_what_has_to_make_way(backend: RedisBackend) -> None:
+    backend.claim([a_claim("a", overlap="cancel")])
+    backend.claim([a_claim("b", seconds=1, overlap="cancel")])
+    backend.release([Ending("job", SLOT, "a", "interrupted")])
+
+    assert take(backend, 1, "b", overlap="queue") == "won"
+
+
+def test_a_pause_is_kept_as_long_as_the_history(backend: RedisBackend) -> None:
+    backend.absorb(Page(pauses=[pause(-50, -40)]))
+    assert not backend.prune([Retention("job", runs=0.0, records=0, age=3600.0)])
+    assert backend.pauses("job") == [pause(-50, -40)]
+
+    assert not backend.prune([Retention("job", runs=0.0, records=0, age=0.0)])
+    assert backend.pauses("job") == []
 
 
 def row(seconds: float, state: str, attempt: int, **fields: Any) -> RunRow:
