@@ -34,8 +34,8 @@ local function oldest(key, head, last, most, may_go)
 end
 
 -- The names in the list of runs that can decide nothing any more: both the slot and the end of the
--- lease are long past. On the job's newest one by schedule depends what replaces what, and a run that
--- nobody has begun is to be run.
+-- lease are long past. On the job's newest one by schedule depends what replaces what, and a run
+-- that nobody has begun is to be run.
 local function old_runs(job, keep)
     local head = head_of(job)
     local found = call('ZREVRANGEBYLEX', SLOTS, '(' .. head .. ':', '[' .. head, 'LIMIT', 0, 1)[1]
