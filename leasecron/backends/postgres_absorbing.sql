@@ -27,6 +27,8 @@ BEGIN
     ) AS a(name, schedule, first, latest, mark)
     ORDER BY a.name
     ON CONFLICT (name) DO UPDATE SET
+        schedule = CASE WHEN j.last_seen = 0 THEN excluded.schedule ELSE j.schedule END,
+        last_seen = CASE WHEN j.last_seen = 0 THEN excluded.last_seen ELSE j.last_seen END,
         first_seen = least(j.first_seen, excluded.first_seen),
         pruned = greatest(j.pruned, excluded.pruned);
     RETURN to_json(added);

@@ -25,7 +25,7 @@ CREATE TABLE {schema}.jobs (
     name text PRIMARY KEY,
     schedule text NOT NULL,
     first_seen bigint NOT NULL,
-    last_seen bigint NOT NULL,
+    last_seen bigint NOT NULL, -- 0 where nobody has declared it
     pruned bigint,
     paused_until bigint -- the newest end of a pause; of one that lasts, as late as can be
 );

@@ -80,9 +80,20 @@ def lease_state(values: Sequence[Any]) -> LeaseState:
 
 def run_state(job: str, slot: datetime, values: Sequence[Any]) -> RunState:
     """Return how a run stands."""
-    state, attempt, retries, instance, result = values
-    known = None if result is None else record(result)
-    return RunState(job, slot, state, attempt, retries, instance, known)
+    state, attempt, retries, instance, result, fence, trigger, claimed_at, ended_at = values
+    return RunState(
+        job,
+        slot,
+        state,
+        attempt,
+        retries,
+        instance,
+        None if result is None else record(result),
+        fence or None,
+        trigger,
+        from_ms(claimed_at),
+        None if ended_at is None else from_ms(ended_at),
+    )
 
 
 def job_state(values: Sequence[Any]) -> JobState:
