@@ -32,6 +32,7 @@ from leasecron.model import (
 Columns = tuple[Sequence[Any], ...]
 
 _JOBS_OF_A_PRUNE = 200
+_LISTENING = 15.0
 _LONGEST = 1e15
 """Milliseconds: JSON has no infinity, and scripts know numbers of that size without an error."""
 
@@ -96,6 +97,11 @@ class ServerBackend(ABC, Generic[W]):
     def listening(self) -> int | None:
         """Return a descriptor that can be read once a run was given back, where one listens."""
         return self._server.listening()
+
+    @property
+    def look_every(self) -> float:
+        """Seconds after which to ask again for what was put in: notices may be lost."""
+        return _LISTENING if self.listening() is not None else 1.0
 
     def hear(self, told: Told) -> None:
         """Have ``told`` called with each run that others give back, whoever passes it on."""
