@@ -24,6 +24,8 @@ from leasecron.model import (
     LARGEST_INTEGER,
     Declaration,
     Ending,
+    NewBackfill,
+    OneOff,
     Retention,
     RunResult,
     from_ms,
@@ -357,6 +359,9 @@ def uses_all(backend: PostgresBackend) -> None:
     assert backend.finish([Ending("job", claim.slot, "a", "failed", pause="it failed")]) == [True]
     backend.save_results([record])
     assert backend.resume("job")
+    backend.add_backfill(NewBackfill("job", claim.slot, claim.slot, 0, "one"))
+    assert backend.cancel_backfill("job")
+    assert backend.fix([OneOff("job", claim.slot)]) == [claim.slot]
     assert not backend.prune([Retention("job", -1e6, 0, -1e6)])
     assert backend.pauses("job") == []
     assert backend.history() == []
