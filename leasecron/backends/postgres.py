@@ -25,6 +25,8 @@ from leasecron.backends.postgres_schema import in_schema, quoted, script_of, ver
 from leasecron.backends.postgres_urls import Address
 from leasecron.backends.postgres_values import (
     HEARTBEAT_ANSWERS,
+    backfill_state,
+    backfill_values,
     claim_answer,
     columns_of_pauses,
     columns_of_results,
@@ -47,6 +49,9 @@ from leasecron.backends.server_backend import (
 from leasecron.backends.transfer import Absorbed, Page
 from leasecron.model import (
     LARGEST_INTEGER,
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -55,7 +60,9 @@ from leasecron.model import (
     JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
+    OneOff,
     Pause,
     Retry,
     RunResult,
@@ -161,6 +168,37 @@ class PostgresBackend(ServerBackend[Wire]):
         found = self._ask("run_state($1, $2)", [job, str(to_ms(slot))])
         return None if found is None else run_state(job, slot, found)
 
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        start, end = to_ms(backfill.start), to_ms(backfill.end)
+        values = [backfill.job, str(start), str(end), str(backfill.total), backfill.instance]
+        found = self._ask("add_backfill($1, $2, $3, $4, $5)", values)
+        self._tell(backfill.job, backfill.start)  # the server tells other processes only
+        return backfill_state(found)
+
+    def backfills(self) -> list[BackfillState]:
+        return [backfill_state(values) for values in self._call("backfills_that_go_on") or ()]
+
+    def backfill(self, job: str) -> BackfillState | None:
+        found = self._ask("backfill_of($1)", [job])
+        return None if found is None else backfill_state(found)
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        values = [job, str(to_ms(start)), str(to_ms(end))]
+        return [from_ms(slot) for slot in self._ask("succeeded($1, $2, $3)", values) or ()]
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        instants = (asked.asked_at, asked.cursor, asked.slot)
+        texts = [None if each is None else str(to_ms(each)) for each in instants]
+        answer: AdvanceAnswer = self._ask("advance($1, $2, $3, $4)", [asked.job, *texts])
+        return answer
+
+    def cancel_backfill(self, job: str) -> bool:
+        return bool(self._ask("cancel_backfill($1)", [job]))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        names, instants = [each.job for each in jobs], [to_ms(each.at) for each in jobs]
+        return [from_ms(at) for at in self._call("fix", names, instants) or ()]
+
     def pause(self, job: str, note: str) -> bool:
         return bool(self._ask("pause($1, $2)", [job, kept_text(note)]))
 
@@ -201,6 +239,9 @@ class PostgresBackend(ServerBackend[Wire]):
             records, clashing = self._call("absorb_results", *columns_of_results(page.results))
         if page.pauses:
             self._call("absorb_pauses", *columns_of_pauses(page.pauses))
+        if page.backfills:
+            columns = zip(*map(backfill_values, page.backfills), strict=True)
+            self._call("absorb_backfills", *columns)
         return Absorbed(jobs, runs, records, clashing)
 
     def history(

@@ -11,24 +11,28 @@ END
 $body$;
 
 CREATE OR REPLACE FUNCTION {schema}.absorb_jobs(
-    names json, schedules json, first json, latest json, marks json
+    names json, schedules json, first json, latest json, marks json, instants json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     added bigint;
 BEGIN
     SELECT count(*) INTO added FROM unnest({schema}.texts(names)) AS a(name)
     WHERE NOT EXISTS (SELECT FROM {schema}.jobs AS j WHERE j.name = a.name);
-    INSERT INTO {schema}.jobs AS j (name, schedule, first_seen, last_seen, pruned)
-    SELECT a.name, a.schedule, a.first::bigint, a.latest::bigint, a.mark::bigint
+    INSERT INTO {schema}.jobs AS j (name, schedule, first_seen, last_seen, pruned, once_at)
+    SELECT
+        a.name, a.schedule, a.first::bigint, a.latest::bigint, a.mark::bigint, a.once_at::bigint
     FROM ROWS FROM (
         json_array_elements_text(names), json_array_elements_text(schedules),
         json_array_elements_text(first), json_array_elements_text(latest),
-        json_array_elements_text(marks)
-    ) AS a(name, schedule, first, latest, mark)
+        json_array_elements_text(marks), json_array_elements_text(instants)
+    ) AS a(name, schedule, first, latest, mark, once_at)
     ORDER BY a.name
     ON CONFLICT (name) DO UPDATE SET
+        schedule = CASE WHEN j.last_seen = 0 THEN excluded.schedule ELSE j.schedule END,
+        last_seen = CASE WHEN j.last_seen = 0 THEN excluded.last_seen ELSE j.last_seen END,
         first_seen = least(j.first_seen, excluded.first_seen),
-        pruned = greatest(j.pruned, excluded.pruned);
+        pruned = greatest(j.pruned, excluded.pruned),
+        once_at = coalesce(j.once_at, excluded.once_at);
     RETURN to_json(added);
 END
 $body$;
@@ -120,5 +124,30 @@ BEGIN
     ) AS a(job, paused_at, resumed_at, note)
     ON CONFLICT (job, paused_at) DO NOTHING;
     PERFORM {schema}.note_pauses(names);
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION {schema}.absorb_backfills(
+    jobs json, begins json, ends json, totals json, askers json, asked json, cursors json,
+    successes json, failures json, ended json
+) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+BEGIN
+    PERFORM {schema}.lock_jobs(
+        ARRAY(SELECT DISTINCT j FROM unnest({schema}.texts(jobs)) AS j), {schema}.now_ms()
+    );
+    INSERT INTO {schema}.backfills
+    SELECT
+        a.job, a.since::bigint, a.until::bigint, a.total::bigint, a.instance, a.asked_at::bigint,
+        a.cursor::bigint, a.succeeded::bigint, a.failed::bigint, a.ended_at::bigint
+    FROM ROWS FROM (
+        json_array_elements_text(jobs), json_array_elements_text(begins),
+        json_array_elements_text(ends), json_array_elements_text(totals),
+        json_array_elements_text(askers), json_array_elements_text(asked),
+        json_array_elements_text(cursors), json_array_elements_text(successes),
+        json_array_elements_text(failures), json_array_elements_text(ended)
+    ) AS a(
+        job, since, until, total, instance, asked_at, cursor, succeeded, failed, ended_at
+    )
+    ON CONFLICT (job) DO NOTHING;
 END
 $body$;

@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION {schema}.lock_jobs(names text[], now bigint) RETURNS 
 LANGUAGE plpgsql VOLATILE AS $body$
 BEGIN
     INSERT INTO {schema}.jobs (name, schedule, first_seen, last_seen)
-    SELECT n.name, '', now, now FROM unnest(names) AS n(name)
+    SELECT n.name, '', now, 0 FROM unnest(names) AS n(name)
     WHERE NOT EXISTS (SELECT FROM {schema}.jobs AS j WHERE j.name = n.name)
     ORDER BY n.name ON CONFLICT (name) DO NOTHING;
     PERFORM FROM {schema}.jobs WHERE name = ANY (names) ORDER BY name FOR NO KEY UPDATE;

@@ -9,10 +9,10 @@ LANGUAGE sql IMMUTABLE AS $body$
     SELECT NOT run.lease_ended AND run.lease_until > now
 $body$;
 
--- What is not asked for by hand is a slot of the schedule.
+-- What is not asked for is a slot of the schedule.
 CREATE OR REPLACE FUNCTION {schema}.origin_of(trigger text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $body$
-    SELECT CASE trigger WHEN 'manual' THEN 'manual' ELSE 'scheduled' END
+    SELECT CASE WHEN trigger IN ('manual', 'backfill') THEN trigger ELSE 'scheduled' END
 $body$;
 
 -- A slot that is still to come: whoever claims it has a clock that is ahead of the server's.
@@ -91,11 +91,6 @@ BEGIN
     answer.place := item.place;
     answer.abandoned := false;
     answer.closed := '{}';
-    IF item.overlap = 'cancel' THEN
-        UPDATE {schema}.runs AS o SET cancelled = true
-        WHERE o.job = item.job AND o.slot < item.slot AND {schema}.is_alive(o, now)
-        AND o.attempt > 0 AND o.origin = 'scheduled' AND NOT o.cancelled;
-    END IF;
     PERFORM {schema}.close_run(o, 'replaced', now) FROM {schema}.runs AS o
     WHERE o.job = item.job AND o.slot < item.slot
     AND o.attempt = 0 AND o.origin = 'scheduled' AND o.state IN ('claimed', 'released');
@@ -112,6 +107,11 @@ BEGIN
         answer.outcome := 'overlap';
         answer.holder := other.instance;
         answer.other := other.slot;
+        IF item.overlap = 'cancel' THEN
+            UPDATE {schema}.runs AS o SET cancelled = true
+            WHERE o.job = item.job AND o.slot < item.slot AND {schema}.is_alive(o, now)
+            AND o.attempt > 0 AND o.origin = 'scheduled' AND NOT o.cancelled;
+        END IF;
     ELSE
         run.state := 'replaced';
         answer.outcome := 'done';
@@ -182,6 +182,7 @@ DECLARE
     run {schema}.runs;
     other {schema}.runs;
     is_new boolean;
+    waits boolean;
 BEGIN
     answer.place := item.place;
     answer.abandoned := false;
@@ -251,7 +252,15 @@ BEGIN
             AND o.state IN ('claimed', 'released') AND NOT o.cancelled
             ORDER BY o.slot LIMIT 1;
         END IF;
-        IF other.job IS NOT NULL AND is_new AND item.overlap IN ('queue', 'cancel') THEN
+        waits := item.overlap IN ('queue', 'cancel');
+        IF other.origin = 'backfill' AND NOT waits THEN
+            -- Runs of backfills cost the schedule no slot, if nothing else stands in the way.
+            PERFORM FROM {schema}.runs AS o
+            WHERE o.job = item.job AND o.slot <> item.slot AND NOT o.lease_ended
+            AND o.lease_until > now AND o.origin <> 'backfill' LIMIT 1;
+            waits := NOT FOUND;
+        END IF;
+        IF other.job IS NOT NULL AND is_new AND waits THEN
             answer := {schema}.wait_behind(other, item, now);
             RETURN;
         ELSIF other.job IS NOT NULL THEN

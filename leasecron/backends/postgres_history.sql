@@ -69,7 +69,9 @@ BEGIN
             r.attempt, r.retries, r.instance, (
                 SELECT {schema}.as_json(f) FROM {schema}.results AS f
                 WHERE f.fence = r.fence AND f.job = r.job AND f.slot = r.slot
-            )
+            ),
+            r.fence, r.trigger, r.claimed_at,
+            CASE WHEN {schema}.has_ended(r) THEN r.lease_until END
         )
         FROM {schema}.runs AS r WHERE r.job = of_job AND r.slot = at_slot
     );

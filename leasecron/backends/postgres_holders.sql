@@ -244,7 +244,9 @@ BEGIN
     SELECT DISTINCT ON (a.name) a.name, a.schedule, now, now
     FROM unnest(names, described) WITH ORDINALITY AS a(name, schedule, place)
     ORDER BY a.name, a.place DESC
-    ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, last_seen = excluded.last_seen;
+    ON CONFLICT (name) DO UPDATE SET
+        schedule = excluded.schedule, last_seen = excluded.last_seen,
+        first_seen = CASE WHEN j.last_seen = 0 THEN excluded.first_seen ELSE j.first_seen END;
     RETURN (
         SELECT json_agg(j.first_seen ORDER BY a.place)
         FROM unnest(names) WITH ORDINALITY AS a(name, place)

@@ -45,11 +45,11 @@ BEGIN
 END
 $body$;
 
--- Let no claim of a job win; false where there is no such job.
+-- Let no claim of a job win; false where nobody has declared it.
 CREATE OR REPLACE FUNCTION {schema}.pause(of_job text, why text) RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 BEGIN
-    PERFORM FROM {schema}.jobs WHERE name = of_job FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.jobs WHERE name = of_job AND last_seen > 0 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN to_json(false);
     END IF;
@@ -61,7 +61,7 @@ $body$;
 CREATE OR REPLACE FUNCTION {schema}.resume(of_job text) RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 BEGIN
-    PERFORM FROM {schema}.jobs WHERE name = of_job FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.jobs WHERE name = of_job AND last_seen > 0 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN to_json(false);
     END IF;
@@ -87,7 +87,7 @@ BEGIN
 END
 $body$;
 
--- All jobs by name, each with the pause that lasts.
+-- All jobs that were declared, by name, each with the pause that lasts.
 CREATE OR REPLACE FUNCTION {schema}.known_jobs() RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 BEGIN
@@ -102,6 +102,7 @@ BEGIN
             WHERE {schema}.is_paused(j) AND a.job = j.name AND a.resumed_at IS NULL
             ORDER BY a.paused_at DESC LIMIT 1
         ) AS p ON true
+        WHERE j.last_seen > 0
     );
 END
 $body$;

@@ -1,6 +1,6 @@
--- Rows of runs that can decide nothing any more: not the newest that the schedule has begun, by
--- which older ones are replaced, none that waits to be begun, and both the slot and the end of the
--- lease long past.
+-- Rows of runs that can decide nothing any more: not the newest slot of the schedule that was begun
+-- or is made up for, by which older ones are replaced, none that waits to be begun, and both the
+-- slot and the end of the lease long past.
 CREATE OR REPLACE FUNCTION {schema}.old_runs(
     names text[], keeps double precision[], now bigint, most bigint
 ) RETURNS SETOF {schema}.runs LANGUAGE sql STABLE AS $body$
@@ -10,9 +10,10 @@ CREATE OR REPLACE FUNCTION {schema}.old_runs(
         WHERE r.job = a.job AND r.slot < now - a.keep
         AND (r.attempt > 0 OR {schema}.has_ended(r))
         AND (
-            r.origin <> 'scheduled' OR r.slot < (
+            r.origin = 'manual' OR r.slot < (
                 SELECT max(b.slot) FROM {schema}.runs AS b
-                WHERE b.job = a.job AND b.attempt > 0 AND b.origin = 'scheduled'
+                WHERE b.job = a.job
+                AND (b.attempt > 0 AND b.origin = 'scheduled' OR b.origin = 'backfill')
             )
         )
         AND NOT {schema}.is_alive(r, now)

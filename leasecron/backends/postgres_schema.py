@@ -57,7 +57,8 @@ _GRANTS = (
 _PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|abandoned|version)\}")
 _TABLES = ("tables",)
 _FUNCTIONS = (
-    *("pauses", "deciding", "claims", "holders", "asking", "history", "pruning", "absorbing"),
+    *("pauses", "deciding", "claims", "holders", "asking", "backfills", "history", "pruning"),
+    "absorbing",
 )
 
 # How many rows are new is answered since version 2, and what a function returns cannot be replaced;
@@ -69,9 +70,9 @@ INSERT INTO {schema}.meta VALUES ('server_started', 0);
 
 # Instances of version 2 that are running can still end their runs: what they do not send to those
 # functions has a default. They cannot claim, since they do not know all answers. Whoever was let
-# use the tables is let use the new one.
+# use the tables is let use the new ones.
 _TO_VERSION_3 = """
-ALTER TABLE {schema}.jobs ADD COLUMN paused_until bigint;
+ALTER TABLE {schema}.jobs ADD COLUMN paused_until bigint, ADD COLUMN once_at bigint;
 ALTER TABLE {schema}.runs
     ADD COLUMN retries integer NOT NULL DEFAULT 0,
     ADD COLUMN origin text NOT NULL DEFAULT 'scheduled',
@@ -86,6 +87,19 @@ CREATE TABLE {schema}.pauses (
     note text NOT NULL,
     PRIMARY KEY (job, paused_at)
 );
+CREATE TABLE {schema}.backfills (
+    job text PRIMARY KEY,
+    since bigint NOT NULL,
+    until bigint NOT NULL,
+    total bigint NOT NULL,
+    instance text NOT NULL,
+    asked_at bigint NOT NULL,
+    cursor bigint,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    ended_at bigint
+);
+CREATE INDEX backfills_open ON {schema}.backfills (job) WHERE ended_at IS NULL;
 DO $body$
 DECLARE
     given record;
@@ -100,14 +114,16 @@ BEGIN
         CROSS JOIN LATERAL aclexplode(c.relacl) AS a
         WHERE c.relname = 'runs'
     LOOP
-        EXECUTE format('GRANT %s ON %I.pauses TO %s', given.what, {channel}, given.who);
+        EXECUTE format(
+            'GRANT %1$s ON %2$I.pauses, %2$I.backfills TO %3$s', given.what, {channel}, given.who
+        );
     END LOOP;
 END
 $body$;
 ALTER TYPE {schema}.asked_claim ADD ATTRIBUTE pause_on_failure boolean;
 ALTER TYPE {schema}.claim_answer ADD ATTRIBUTE retries integer, ADD ATTRIBUTE trigger text;
 DROP FUNCTION IF EXISTS {schema}.claim, {schema}.finish, {schema}.save_results,
-    {schema}.absorb_runs, {schema}.absorb_results;
+    {schema}.absorb_jobs, {schema}.absorb_runs, {schema}.absorb_results;
 """
 
 CHANGES: Sequence[str] = (_TO_VERSION_2, _TO_VERSION_3)

@@ -25,9 +25,10 @@ CREATE TABLE {schema}.jobs (
     name text PRIMARY KEY,
     schedule text NOT NULL,
     first_seen bigint NOT NULL,
-    last_seen bigint NOT NULL,
+    last_seen bigint NOT NULL, -- 0 where nobody has declared it
     pruned bigint,
-    paused_until bigint -- the newest end of a pause; of one that lasts, as late as can be
+    paused_until bigint, -- the newest end of a pause; of one that lasts, as late as can be
+    once_at bigint
 );
 
 CREATE TABLE {schema}.runs (
@@ -79,6 +80,21 @@ CREATE TABLE {schema}.pauses (
     note text NOT NULL,
     PRIMARY KEY (job, paused_at)
 );
+
+CREATE TABLE {schema}.backfills (
+    job text PRIMARY KEY,
+    since bigint NOT NULL,
+    until bigint NOT NULL,
+    total bigint NOT NULL,
+    instance text NOT NULL,
+    asked_at bigint NOT NULL,
+    cursor bigint,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    ended_at bigint
+);
+
+CREATE INDEX backfills_open ON {schema}.backfills (job) WHERE ended_at IS NULL;
 
 -- The server's clock, and nobody else's.
 CREATE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $body$

@@ -10,6 +10,7 @@ from typing import Any, Final
 from leasecron.backends.rows import LEASE_ENDED, RunRow, keys_of, valid_text
 from leasecron.backends.server_backend import early, result_of
 from leasecron.model import (
+    BackfillState,
     Claim,
     ClaimAnswer,
     HeartbeatAnswer,
@@ -80,9 +81,43 @@ def lease_state(values: Sequence[Any]) -> LeaseState:
 
 def run_state(job: str, slot: datetime, values: Sequence[Any]) -> RunState:
     """Return how a run stands."""
-    state, attempt, retries, instance, result = values
-    known = None if result is None else record(result)
-    return RunState(job, slot, state, attempt, retries, instance, known)
+    state, attempt, retries, instance, result, fence, trigger, claimed_at, ended_at = values
+    return RunState(
+        job,
+        slot,
+        state,
+        attempt,
+        retries,
+        instance,
+        None if result is None else record(result),
+        fence or None,
+        trigger,
+        from_ms(claimed_at),
+        None if ended_at is None else from_ms(ended_at),
+    )
+
+
+def backfill_state(values: Sequence[Any]) -> BackfillState:
+    """Return a backfill."""
+    job, since, until, total, instance, asked_at, cursor, succeeded, failed, ended_at = values
+    return BackfillState(
+        job,
+        from_ms(since),
+        from_ms(until),
+        total,
+        instance,
+        from_ms(asked_at),
+        None if cursor is None else from_ms(cursor),
+        succeeded,
+        failed,
+        None if ended_at is None else from_ms(ended_at),
+    )
+
+
+def backfill_values(backfill: BackfillState) -> tuple[Any, ...]:
+    """Return a backfill as the store keeps it, in the order of its columns."""
+    values = astuple(backfill)
+    return tuple(to_ms(value) if isinstance(value, datetime) else value for value in values)
 
 
 def job_state(values: Sequence[Any]) -> JobState:

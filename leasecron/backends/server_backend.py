@@ -32,6 +32,8 @@ from leasecron.model import (
 Columns = tuple[Sequence[Any], ...]
 
 _JOBS_OF_A_PRUNE = 200
+_LOOK_EVERY, _LOOK_EVERY_LISTENING = 1.0, 15.0
+"""Seconds between two looks for runs that were put in; a notice can be lost with its connection."""
 _LONGEST = 1e15
 """Milliseconds: JSON has no infinity, and scripts know numbers of that size without an error."""
 
@@ -96,6 +98,11 @@ class ServerBackend(ABC, Generic[W]):
     def listening(self) -> int | None:
         """Return a descriptor that can be read once a run was given back, where one listens."""
         return self._server.listening()
+
+    @property
+    def look_every(self) -> float:
+        """Seconds after which to ask again for runs that were put in."""
+        return _LOOK_EVERY if self.listening() is None else _LOOK_EVERY_LISTENING
 
     def hear(self, told: Told) -> None:
         """Have ``told`` called with each run that others give back, whoever passes it on."""

@@ -17,7 +17,7 @@ from support.stores import PostgresView
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.backends.transfer import Page
-from leasecron.model import NewRun, Pause, RunResult, from_ms, from_seconds
+from leasecron.model import Declaration, NewRun, Pause, RunResult, from_ms, from_seconds
 
 LONG = 30.0
 
@@ -163,6 +163,7 @@ def test_what_another_store_hands_over_is_kept_whole(
     backends: list[PostgresBackend], view: PostgresView
 ) -> None:
     backend, _other = backends
+    backend.declare([Declaration("job", "daily")])
     page = Page(runs=[ROW], results=[RECORD], pauses=[OVER, LASTS])
 
     for new in (1, 0):

@@ -20,7 +20,7 @@ from support.postgres_server import OwnServer, own_server
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.server_backend import columns_of_claims
 from leasecron.errors import BackendUnavailable
-from leasecron.model import Claim, Overlap
+from leasecron.model import Claim, Declaration, Overlap
 
 WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
@@ -120,6 +120,7 @@ def changes(backend: PostgresBackend, claims: list[Claim]) -> bool:
 
 
 def test_what_a_pause_answers_takes_no_lock(backend: PostgresBackend) -> None:
+    backend.declare([Declaration("job", "daily")])
     over = claim_of("a", -60)
     won(backend, replace(over, lease=0.001))
     takeover = replace(over, token="b", mode="takeover")

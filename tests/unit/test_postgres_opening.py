@@ -24,9 +24,10 @@ from leasecron.model import (
     LARGEST_INTEGER,
     Declaration,
     Ending,
+    NewBackfill,
+    OneOff,
     Retention,
     RunResult,
-    RunState,
     from_ms,
 )
 
@@ -259,9 +260,9 @@ def test_a_store_of_an_earlier_version_becomes_as_one_made_anew(
     assert before.declare([Declaration("job", "daily")]) == [from_ms(7)]
     assert [(record.fence, record.retries) for record in before.history()] == [(5, 0)]
     states = [before.run_state("job", from_ms(number)) for number in (1, 2)]
-    assert states == [
-        RunState("job", from_ms(1), "success", 2, 0, "one", None),
-        RunState("job", from_ms(2), "replaced", 1, 0, "two", None),
+    assert [state and (state.state, state.attempt, state.retries) for state in states] == [
+        ("success", 2, 0),
+        ("replaced", 1, 0),
     ]
     assert before.pause("job", "a note")
     assert [job.note for job in before.jobs()] == ["a note"]
@@ -358,6 +359,9 @@ def uses_all(backend: PostgresBackend) -> None:
     assert backend.finish([Ending("job", claim.slot, "a", "failed", pause="it failed")]) == [True]
     backend.save_results([record])
     assert backend.resume("job")
+    backend.add_backfill(NewBackfill("job", claim.slot, claim.slot, 0, "one"))
+    assert backend.cancel_backfill("job")
+    assert backend.fix([OneOff("job", claim.slot)]) == [claim.slot]
     assert not backend.prune([Retention("job", -1e6, 0, -1e6)])
     assert backend.pauses("job") == []
     assert backend.history() == []
