@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 Trigger = Literal["scheduled", "catch-up", "takeover", "manual"]
-Outcome = Literal["won", "running", "overlap", "late", "done", "none", "early"]
+Origin = Literal["scheduled", "manual"]
+Outcome = Literal["won", "running", "overlap", "late", "done", "none", "early", "paused"]
 Status = Literal["success", "failed", "interrupted", "lost"]
-Reason = Literal["stop", "takeover", "lease-lost", "timeout"]
-SkipReason = Literal["late", "taken", "overlap"]
-Overlap = Literal["skip", "allow"]
+Reason = Literal["stop", "takeover", "lease-lost", "timeout", "replaced"]
+SkipReason = Literal["late", "taken", "overlap", "paused"]
+Overlap = Literal["skip", "allow", "queue", "cancel"]
 Mode = Literal["claim", "takeover"]
-HeartbeatAnswer = Literal["ok", "lost"]
+HeartbeatAnswer = Literal["ok", "lost", "replaced"]
 
 MAX_RECORDS: Final = 100_000
 """History records kept per job, whatever its ``keep`` says."""
@@ -51,7 +52,8 @@ class RunResult:
     """One attempt of one run, as history keeps it.
 
     ``status`` is ``success``, ``failed``, ``interrupted`` or ``lost`` (its lease ran out; written
-    by whoever noticed). ``fence`` is None on a claim-only store.
+    by whoever noticed). ``fence`` is None on a claim-only store. ``retries`` counts how often the
+    run had been tried again by the end of the attempt, ``error`` is the last error.
     """
 
     job: str
@@ -65,13 +67,15 @@ class RunResult:
     ended_at: datetime
     duration: float
     error: str | None = None
+    retries: int = 0
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Claim:
     """A request to run one job at one slot.
 
-    ``mode="takeover"`` asks for the next attempt of a run that somebody has already started.
+    ``mode="takeover"`` asks for the next attempt of a run that is in the store already.
+    ``pause_on_failure`` pauses the job where the claim finds the run's attempts used up.
     """
 
     job: str
@@ -84,6 +88,7 @@ class Claim:
     max_late: float
     mode: Mode = "claim"
     trigger: Trigger = "scheduled"
+    pause_on_failure: bool = False
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -94,6 +99,8 @@ class ClaimAnswer:
     instance that made the latest attempt of that run, or else of the claimed one; ``wait`` the
     seconds to wait after ``early``. ``closed`` are the attempts that this call recorded as lost;
     ``abandoned`` says that the claimed run has used up its attempts and was ended by this call.
+    ``retries`` is how often the won run has been tried again so far. ``trigger`` is that of a run
+    which nobody had begun before and which was in the store: it counts instead of the claim's.
     """
 
     outcome: Outcome
@@ -104,6 +111,8 @@ class ClaimAnswer:
     wait: float | None = None
     closed: tuple[RunResult, ...] = ()
     abandoned: bool = False
+    retries: int = 0
+    trigger: Trigger | None = None
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -121,7 +130,9 @@ class Ending:
     """The end of a held run: finished with ``status``, or given back by ``release``.
 
     ``keep_lease`` leaves the lease of a finished run alive (its thread still runs); ``counted``
-    makes a release one of the attempts that ``max_attempts`` limits.
+    makes a release one of the attempts that ``max_attempts`` limits. A run that is finished as
+    ``interrupted`` had to make way for a newer one. ``pause`` is the note with which its job is
+    paused in the same step as the run is recorded as failed, or None.
     """
 
     job: str
@@ -130,16 +141,79 @@ class Ending:
     status: Status
     keep_lease: bool = False
     counted: bool = False
+    pause: str | None = None
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Retry:
+    """A held run that failed and will be tried again, for the ``retries``-th time."""
+
+    job: str
+    slot: datetime
+    token: str
+    retries: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that somebody asks for, to be begun by whichever instance declares its job."""
+
+    job: str
+    slot: datetime
+    instance: str
+    trigger: Trigger = "manual"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """A run that has not ended, as the store sees it."""
+    """A run that has not ended, as the store sees it; of attempt 0 nobody has begun it yet."""
 
     job: str
     slot: datetime
     attempt: int
     alive: bool
+    origin: Origin = "scheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run as the store sees it, ended or not.
+
+    ``state`` is ``waiting`` (nobody has begun it), ``running`` (an attempt is being made, or its
+    lease ran out and nobody has taken it over), ``released``, or how it ended: ``success``,
+    ``failed``, ``abandoned`` or ``replaced``. ``result`` is the record of its latest attempt, or
+    None while there is none.
+    """
+
+    job: str
+    slot: datetime
+    state: str
+    attempt: int
+    retries: int
+    instance: str
+    result: RunResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job as the store knows it; ``paused_at`` and ``note`` are those of its pause, if any."""
+
+    name: str
+    schedule: str
+    first_seen: datetime
+    last_seen: datetime
+    paused_at: datetime | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time for which no run of a job was begun; ``resumed_at`` is None while it lasts."""
+
+    job: str
+    paused_at: datetime
+    resumed_at: datetime | None
+    note: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,15 @@ from leasecron.model import (
     Declaration,
     Ending,
     HeartbeatAnswer,
+    JobState,
     LeaseRef,
     LeaseState,
+    NewRun,
+    Pause,
     Retention,
+    Retry,
     RunResult,
+    RunState,
 )
 
 PRUNE_BATCH = 1000
@@ -145,3 +150,43 @@ class LeaseBackend(Backend, Protocol):
 
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
         """Return the runs of these jobs that have not ended, oldest slot first."""
+
+
+class ControlBackend(LeaseBackend, Protocol):
+    """A store with leases in which runs are also retried and asked for, and jobs paused."""
+
+    def retry(self, retries: Sequence[Retry]) -> list[bool]:
+        """Keep how often runs are tried again; False where the lease is over or another's."""
+
+    def add_runs(self, runs: Sequence[NewRun]) -> list[bool]:
+        """Put in runs that nobody has begun; False where the schedule has a run at that slot.
+
+        Repeated, it has no effect and says the same.
+        """
+
+    def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
+        """Take back runs that were put in; False where one has been begun or is not there."""
+
+    def asked_for(self) -> list[LeaseState]:
+        """Return the runs that were put in and have not ended, of all jobs, oldest slot first.
+
+        Asked every second or so, and so quick where nothing has changed.
+        """
+
+    def run_state(self, job: str, slot: datetime) -> RunState | None:
+        """Return how a run stands, or None where the store does not know it."""
+
+    def pause(self, job: str, note: str) -> bool:
+        """Let no claim of the job win from now on; False where the store does not know the job.
+
+        A job that is paused keeps its pause as it is.
+        """
+
+    def resume(self, job: str) -> bool:
+        """End a pause, if there is one; False where the store does not know the job."""
+
+    def pauses(self, job: str) -> list[Pause]:
+        """Return what the store knows of a job's pauses, newest first."""
+
+    def jobs(self) -> list[JobState]:
+        """Return the jobs that were ever declared, by name."""

@@ -7,6 +7,8 @@ beside the winner of the next slot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from leasecron.backends.rows import (
     ENDED,
     LEASE_ENDED,
@@ -17,7 +19,14 @@ from leasecron.backends.rows import (
     end_lease,
     renew_lease,
 )
-from leasecron.model import Ending, HeartbeatAnswer, LeaseRef, RunResult
+from leasecron.model import Ending, HeartbeatAnswer, LeaseRef, Retry, RunResult, Status
+
+_ENDS: Mapping[Status, str] = {
+    "success": "success",
+    "failed": "failed",
+    "lost": "failed",
+    "interrupted": "replaced",
+}
 
 
 def heartbeat(ref: LeaseRef, slot: int, table: RunTable, moment: Moment) -> HeartbeatAnswer:
@@ -30,11 +39,22 @@ def heartbeat(ref: LeaseRef, slot: int, table: RunTable, moment: Moment) -> Hear
         return "lost"
     renew_lease(row, ref.lease, moment)
     table.put(row)
-    return "ok"
+    return "replaced" if row.cancelled else "ok"
+
+
+def retry(item: Retry, slot: int, table: RunTable, moment: Moment) -> bool:
+    """Keep how often a held run is tried again; False where the lease is over or another's."""
+    row = table.row(item.job, slot)
+    if row is None or row.token != item.token or row.state != "claimed" or not alive(row, moment):
+        return False
+    if row.retries < item.retries:
+        row.retries = item.retries
+        table.put(row)
+    return True
 
 
 def finish(ending: Ending, slot: int, table: RunTable, moment: Moment) -> bool:
-    """Record the end of a run as ``success``, or as ``failed`` for any other status.
+    """Record the end of a run: as ``replaced`` if it was interrupted, else by its status.
 
     The lease may be over, as long as nobody took the run. A repetition answers the same.
     """
@@ -43,7 +63,9 @@ def finish(ending: Ending, slot: int, table: RunTable, moment: Moment) -> bool:
         return False
     changed = row.state not in ENDED
     if changed:
-        row.state = "success" if ending.status == "success" else "failed"
+        row.state = _ENDS[ending.status]
+        if ending.pause is not None and row.state == "failed":
+            table.pause(row.job, ending.pause)
     if not ending.keep_lease and row.boot != LEASE_ENDED:
         end_lease(row, moment)
         changed = True
@@ -72,13 +94,15 @@ def may_record(result: RunResult, row: RunRow | None) -> bool:
     """Say whether a holder's own record may enter the history.
 
     It may while the attempt is the run's latest and nobody closed it, or if it was released. An
-    earlier attempt without a record was released too: of one that was lost there is a record.
+    earlier attempt without a record was released too: of one that was lost there is a record. Who
+    made way for a newer run has ended it himself, and its row still says so.
     """
     if row is None or result.fence is None:
         return False
     if result.fence < row.fence or result.fence == row.released_fence:
         return True
-    return result.fence == row.fence and row.state not in {"abandoned", "replaced"}
+    closed = row.state in {"abandoned", "replaced"} and not row.cancelled
+    return result.fence == row.fence and not closed
 
 
 def _owned(ending: Ending, slot: int, table: RunTable) -> RunRow | None:

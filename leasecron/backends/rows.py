@@ -2,8 +2,9 @@
 
 A run's row goes through the states ``claimed`` (an attempt is being made), ``released`` (given
 back unfinished), and one of the ended ones: ``success``, ``failed``, ``abandoned`` (its attempts
-are used up) or ``replaced`` (a newer slot was claimed). A lease is live by its expiry alone,
-whatever the state: a handler that ignores its abort keeps the lease of a run that has ended.
+are used up) or ``replaced`` (a newer slot was claimed). A run that waits for its first attempt is
+``released`` with attempt 0. A lease is live by its expiry alone, whatever the state: a handler that
+ignores its abort keeps the lease of a run that has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +15,19 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from leasecron.clock import Clock
-from leasecron.model import Claim, Ending, LeaseRef, LeaseState, RunResult, from_ms, to_ms
+from leasecron.model import (
+    Claim,
+    Ending,
+    LeaseRef,
+    LeaseState,
+    NewRun,
+    Retention,
+    Retry,
+    RunResult,
+    RunState,
+    from_ms,
+    to_ms,
+)
 
 ENDED = frozenset({"success", "failed", "abandoned", "replaced"})
 LEASE_ENDED = ""
@@ -28,6 +41,8 @@ class RunRow:
     ``token``, ``fence``, ``instance``, ``trigger`` and ``claimed_at`` are those of the latest
     attempt; ``lost`` counts the attempts that ended by a lost lease; ``released_fence`` is that of
     the attempt last released, whose record may still come, as those of earlier ones may.
+    ``retries`` counts how often the run was tried again. ``origin`` says whether its slot is one of
+    the schedule, and ``cancelled`` that it has to make way for a newer one.
     """
 
     job: str
@@ -44,6 +59,9 @@ class RunRow:
     lease_until: int
     boot: str | None
     lease_mono: int
+    retries: int = 0
+    origin: str = "scheduled"
+    cancelled: bool = False
 
 
 class Keys(NamedTuple):
@@ -112,7 +130,16 @@ class RunTable(Protocol):
         """Return the rows of the job for which ``is_open`` holds, or None where there are none."""
 
     def claimed_between(self, job: str, after: int, until: int) -> bool:
-        """Say whether a slot of the job in ``after < slot <= until`` has a row."""
+        """Say whether a slot of the job in ``after < slot <= until`` has a row that counts.
+
+        Those count for which ``replaces`` holds.
+        """
+
+    def is_paused(self, job: str, slot: int | None) -> bool:
+        """Say whether the job is paused now, or was at ``slot``, if that is given."""
+
+    def pause(self, job: str, note: str) -> None:
+        """Pause the job from now on; without effect while it is paused."""
 
     def pruned(self, job: str) -> int | None:
         """Return the newest slot of the job whose row was removed by pruning."""
@@ -157,6 +184,11 @@ def is_open(row: RunRow) -> bool:
     return row.boot != LEASE_ENDED or row.state not in ENDED
 
 
+def replaces(row: RunRow) -> bool:
+    """Say whether the run stands in place of older ones: it was begun, and by the schedule."""
+    return row.attempt > 0 and row.origin == "scheduled"
+
+
 def renew_lease(row: RunRow, lease: float, moment: Moment) -> None:
     """Let a lease last for ``lease`` seconds from this moment, by the clocks of its observer."""
     length = milliseconds(lease)
@@ -186,22 +218,52 @@ def lost_result(row: RunRow, moment: Moment) -> RunResult:
         started_at=from_ms(row.claimed_at),
         ended_at=from_ms(ended_at),
         duration=(ended_at - row.claimed_at) / 1000,
+        retries=row.retries,
     )
 
 
 def unfinished_state(row: RunRow, moment: Moment) -> LeaseState:
     """Return what ``unfinished`` says of a run that has not ended."""
-    return LeaseState(row.job, from_ms(row.slot), row.attempt, alive(row, moment))
+    return LeaseState(
+        row.job,
+        from_ms(row.slot),
+        row.attempt,
+        alive(row, moment),
+        row.origin,  # type: ignore[arg-type]  # a store gives back what was put in
+    )
 
 
-def prunable(row: RunRow, newest: int, keep: float, moment: Moment) -> bool:
-    """Say whether a row may go: it is not the job's newest, and over for ``keep`` seconds."""
-    if row.slot >= newest or alive(row, moment):
+def run_state(row: RunRow, result: RunResult | None) -> RunState:
+    """Return what is told of a run, with the record of its latest attempt."""
+    state = "running" if row.state == "claimed" else row.state
+    if row.state == "released" and not row.attempt:
+        state = "waiting"
+    return RunState(
+        row.job, from_ms(row.slot), state, row.attempt, row.retries, row.instance, result
+    )
+
+
+def prunable(row: RunRow, newest: float, keep: float, moment: Moment) -> bool:
+    """Say whether a row may go: it is over for ``keep`` seconds, and nothing depends on it.
+
+    On the job's newest one by schedule does what replaces what; one that waits is to be run.
+    """
+    if alive(row, moment) or (not row.attempt and row.state not in ENDED):
+        return False
+    if row.origin == "scheduled" and row.slot >= newest:
         return False
     return max(row.slot, row.lease_until) + keep * 1000 < moment.wall
 
 
-def keys_of(items: Collection[Claim | LeaseRef | Ending | RunResult]) -> Keys:
+def pauses_kept(retention: Retention) -> int:
+    """Return for how many milliseconds after its end a pause of the job is kept.
+
+    No slot in it can be claimed by then, and of the history there is as much.
+    """
+    return milliseconds(max(retention.runs, retention.age))
+
+
+def keys_of(items: Collection[Claim | LeaseRef | Ending | Retry | NewRun | RunResult]) -> Keys:
     """Return the keys of the items' runs; most batches have one or a few slots."""
     known = {slot: to_ms(slot) for slot in {item.slot for item in items}}
     return Keys([item.job for item in items], [known[item.slot] for item in items])

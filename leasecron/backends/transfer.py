@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from leasecron.backends.rows import RunRow
-from leasecron.model import RunResult
+from leasecron.model import Pause, RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Page:
     jobs: Sequence[JobRow] = field(default=())
     runs: Sequence[RunRow] = field(default=())
     results: Sequence[RunResult] = field(default=())
+    pauses: Sequence[Pause] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from contract.hand_clock import START, HandClock
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import ControlBackend
 from leasecron.model import (
     Claim,
     ClaimAnswer,
@@ -48,7 +48,7 @@ def a_claim(slot: float, token: str, **fields: Any) -> Claim:
 class Driver:
     """An open store and the clock that it reads."""
 
-    backend: LeaseBackend
+    backend: ControlBackend
     clock: HandClock
 
     def claim(self, slot: float, token: str, **fields: Any) -> ClaimAnswer:
@@ -103,6 +103,7 @@ class Driver:
         *,
         job: str = JOB,
         error: str | None = None,
+        retries: int = 0,
     ) -> None:
         """Save the record of one attempt that took a second and ends now."""
         self.backend.save_results(
@@ -119,6 +120,7 @@ class Driver:
                     ended_at=from_seconds(self.clock.now),
                     duration=1.0,
                     error=error,
+                    retries=retries,
                 )
             ]
         )

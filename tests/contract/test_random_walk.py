@@ -25,16 +25,19 @@ from leasecron.backends.rows import ENDED, RunRow, alive, read_moment
 from leasecron.model import (
     Claim,
     ClaimAnswer,
+    Declaration,
     Ending,
     LeaseRef,
+    NewRun,
     Retention,
+    Retry,
     RunResult,
     Status,
     from_seconds,
     to_ms,
 )
 
-JOBS = {"skip": "skip", "allow": "allow"}
+JOBS = {rule: rule for rule in ("skip", "allow", "queue", "cancel")}
 CLOSED = {"abandoned", "replaced"}
 STORES: dict[str, Callable[[Path], WalkedStore]] = {
     "sqlite": WalkedSqlite,
@@ -52,6 +55,10 @@ class Observer:
     wall: float
     uptime: float
     won: list[tuple[Claim, ClaimAnswer]] = field(default_factory=list)
+
+
+def is_waiting(row: RunRow) -> bool:
+    return not row.attempt and row.state not in ENDED
 
 
 def observers(*, alike: bool) -> list[Observer]:
@@ -74,7 +81,8 @@ class Walk:
         self.other = other
         self.observers = observers(alike=other.is_server)
         self.fence = 0
-        self.fences: dict[int | None, int | None] = {None: None}  # in memory, by those of the other
+        # In memory, by those of the other; a run that waits has none.
+        self.fences: dict[int | None, int | None] = {None: None, 0: 0}
         self.ended: set[tuple[str, int]] = set()
         self.steps = [
             (self.claim, 30),
@@ -82,6 +90,11 @@ class Walk:
             (self.finish, 8),
             (self.release, 8),
             (self.save, 8),
+            (self.retry, 8),
+            (self.ask_for, 4),
+            (self.withdraw, 1),
+            (self.pause, 1),
+            (self.resume, 3),
             (self.wait, 25),
             (self.set_clock, 0 if other.is_server else 1),
             (self.prune, 1),
@@ -93,6 +106,7 @@ class Walk:
             for backend in (self.memory, self.other.backend):
                 backend.open(self.clock)
                 stack.callback(backend.close)
+            self.both("declare", self.observers[0], [Declaration(job, "") for job in JOBS])
             yield
 
     def both(self, call: str, observer: Observer, *arguments: Any) -> Any:
@@ -164,7 +178,14 @@ class Walk:
         history = self.both("history", self.observers[0], None)
         attempts = [(result.job, result.slot, result.attempt) for result in history]
         assert len(attempts) == len(set(attempts))
-        assert len(self.believed(rows, "skip")) <= 1
+        for rule in JOBS:
+            assert rule == "allow" or len(self.believed(rows, rule)) <= 1
+            waiting = [row for key, row in rows.items() if key[0] == rule and is_waiting(row)]
+            assert len([row for row in waiting if row.origin == "scheduled"]) <= 1
+            self.both("pauses", self.observers[0], rule)
+        self.both("jobs", self.observers[0])
+        self.both("unfinished", self.observers[0], [*JOBS])
+        self.both("asked_for", self.observers[0])
         for key in self.ended & rows.keys():
             assert rows[key].state in ENDED
         self.ended |= {key for key, row in rows.items() if row.state in ENDED}
@@ -203,6 +224,7 @@ class Walk:
             max_attempts=2,
             max_late=60.0,
             mode=mode,
+            pause_on_failure=self.random.random() < 0.1,
         )
 
     def note_won(
@@ -244,7 +266,9 @@ class Walk:
         held = self.held(observer)
         if held is not None:
             claim = held[0]
-            status: Status = "success" if self.random.random() < 0.5 else "failed"
+            status: Status = self.random.choice(("success", "failed", "interrupted"))
+            if call == "finish" and self.random.random() < 0.1:
+                fields["pause"] = "it failed"
             before = self.rows()
             key = (claim.job, to_ms(claim.slot))
             ending = Ending(claim.job, claim.slot, claim.token, status, **fields)
@@ -274,6 +298,31 @@ class Walk:
             self.both("save_results", observer, [record])
             after = {result.fence: result for result in self.memory.history(limit=10_000)}
             assert before.items() <= after.items()
+
+    def retry(self, observer: Observer) -> None:
+        held = self.held(observer)
+        if held is not None:
+            claim, _answer = held
+            times = self.random.randrange(1, 4)
+            self.both("retry", observer, [Retry(claim.job, claim.slot, claim.token, times)])
+
+    def ask_for(self, observer: Observer) -> None:
+        job = self.random.choice(list(JOBS))
+        back = self.random.choice((0, 1, 10, 10))
+        run = NewRun(job, from_seconds((self.clock.now - back) // 10 * 10 + back), observer.name)
+        self.both("add_runs", observer, [run])
+        state = self.memory.run_state(job, run.slot)
+        assert state is not None
+
+    def withdraw(self, observer: Observer) -> None:
+        for state in self.memory.asked_for()[:2]:
+            self.both("withdraw", observer, [NewRun(state.job, state.slot, "anybody")])
+
+    def pause(self, observer: Observer) -> None:
+        self.both("pause", observer, self.random.choice(list(JOBS)), "a note")
+
+    def resume(self, observer: Observer) -> None:
+        self.both("resume", observer, self.random.choice(list(JOBS)))
 
     def wait(self, observer: Observer) -> None:
         self.clock.advance(self.random.choice((0.5, 2.0, 5.0, 12.0, 31.0)))
