@@ -1,110 +1,31 @@
-"""The claim table as a model: values that never change, and functions from one to the next.
+"""The claim table as a model: functions from one table to the next, and what they answer.
 
 It is written from the rules alone and shares nothing with the package, so that a mistake in one is
-not a mistake in both. Times are whole numbers without a unit. ``at`` is the number of a slot, from
-the oldest; a token is a text, and an instance too.
+not a mistake in both.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
-Fault = Literal[
-    "",
-    "a lease that is over is renewed",
-    "a won claim settles nothing",
-    "finish needs no token",
-    "a lease that is alive is taken",
-    "an ended run is won again",
-    "other runs' leases do not matter",
-    "a fence is given twice",
-    "nobody takes over",
-]
-"""A rule that is broken on purpose."""
-
-ENDED = frozenset({"success", "failed", "abandoned", "replaced"})
-
-
-class Rules(NamedTuple):
-    """What all claims of the job say, when its slots are, and how long rows are kept."""
-
-    slots: tuple[int, ...]
-    lease: int
-    max_late: int
-    keep: int
-    overlap: Literal["skip", "allow"] = "skip"
-    max_attempts: int = 2
-    fault: Fault = ""
-
-
-class Now(NamedTuple):
-    """What an observer's clocks show; only on one host do two observers share ``elapsed``."""
-
-    host: int
-    elapsed: int
-    wall: int
-
-
-class Run(NamedTuple):
-    """A row. ``host`` is the one by whose clock the lease runs; None: it was ended for good."""
-
-    state: str
-    token: str
-    instance: str
-    attempt: int
-    lost: int
-    fence: int
-    released_fence: int | None
-    host: int | None
-    elapsed_until: int
-    wall_until: int
-
-
-class Table(NamedTuple):
-    """All that a store knows of the job; ``pruned`` is the newest slot that was removed."""
-
-    runs: tuple[Run | None, ...]
-    next_fence: int
-    pruned: int | None = None
-
-
-class Lost(NamedTuple):
-    """An attempt that is recorded, by most calls as lost."""
-
-    at: int
-    attempt: int
-    fence: int
-    instance: str
-
-
-class Answer(NamedTuple):
-    """The answer to a claim."""
-
-    outcome: str
-    attempt: int | None = None
-    fence: int | None = None
-    holder: str | None = None
-    other: int | None = None
-    closed: tuple[Lost, ...] = ()
-    abandoned: bool = False
-
-
-class Asked(NamedTuple):
-    """A claim."""
-
-    at: int
-    token: str
-    instance: str
-    takeover: bool = False
-
-
-def is_live(run: Run, now: Now) -> bool:
-    """A lease is live by its expiry alone, whatever the state of its run."""
-    if run.host is None:
-        return False
-    if run.host == now.host:
-        return run.elapsed_until > now.elapsed
-    return run.wall_until > now.wall
+from model.control import pause
+from model.values import (
+    ENDED,
+    Answer,
+    Asked,
+    Lost,
+    Now,
+    Rules,
+    Run,
+    Table,
+    is_begun,
+    is_live,
+    is_paused,
+    is_waiting,
+    lost,
+    renewed,
+    was_paused,
+    with_run,
+    without_lease,
+)
 
 
 def claim(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, Table]:
@@ -114,95 +35,56 @@ def claim(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, T
         return _claim_unclaimed(table, rules, asked, now)
     live = is_live(run, now)
     if run.token == asked.token and live and run.state not in ENDED:
-        renewed = _renewed(run, rules, now)
-        return Answer("won", run.attempt, run.fence), _with(table, at, renewed)
+        again = Answer("won", run.attempt, run.fence, retries=run.retries)
+        return again, with_run(table, at, renewed(run, rules, now))
     if run.state in ENDED and rules.fault != "an ended run is won again":
         return Answer("done", holder=run.instance), table
     if live and rules.fault != "a lease that is alive is taken":
         return Answer("running", run.attempt, holder=run.instance), table
-    newer = zip(rules.slots[at + 1 :], table.runs[at + 1 :], strict=True)
-    if any(other is not None and slot <= now.wall for slot, other in newer):
-        closed = (_lost(at, run),) if run.state == "claimed" else ()
+    if _makes_way(table, rules, at, now):
+        closed = (lost(at, run),) if run.state == "claimed" else ()
         done = Answer("done", holder=run.instance, closed=closed)
-        return done, _with(table, at, _closed(run, "replaced", now))
+        return done, with_run(table, at, _closed(run, "replaced", now))
     if run.lost + (run.state == "claimed") >= rules.max_attempts:
-        closed = (_lost(at, run),) if run.state == "claimed" else ()
-        done = Answer("done", holder=run.instance, closed=closed, abandoned=True)
-        return done, _with(table, at, _closed(run, "abandoned", now))
+        return _abandon(table, rules, at, run, now)
     if rules.fault == "nobody takes over":
         return Answer("running", run.attempt, holder=run.instance), table
+    if is_paused(table) and rules.fault != "a pause stops no takeover":
+        return Answer("paused"), table
     return _overlap(table, rules, at, now) or _win(table, rules, asked, now)
 
 
-def heartbeat(table: Table, rules: Rules, at: int, token: str, now: Now) -> tuple[str, Table]:
-    """Renew a lease that is live and has the token, whatever the state of its run."""
+def _makes_way(table: Table, rules: Rules, at: int, now: Now) -> bool:
+    """Say whether a run that is not at work goes on no more, since a newer one came."""
     run = table.runs[at]
-    if run is None or run.token != token:
-        return "lost", table
-    if not is_live(run, now) and rules.fault != "a lease that is over is renewed":
-        return "lost", table
-    return "ok", _with(table, at, _renewed(run, rules, now))
-
-
-def finish(
-    table: Table,
-    rules: Rules,
-    at: int,
-    token: str,
-    now: Now,
-    *,
-    status: str = "success",
-    keep_lease: bool = False,
-) -> tuple[bool, Table]:
-    """Record the end of a run and end its lease, unless that is kept as it is."""
-    run = table.runs[at]
-    if run is None or (run.token != token and rules.fault != "finish needs no token"):
-        return False, table
-    if run.state not in ENDED:
-        run = run._replace(state=status)
-    if not keep_lease and run.host is not None:
-        run = _without_lease(run, now)
-    return True, _with(table, at, run)
-
-
-def release(
-    table: Table, at: int, token: str, now: Now, *, counted: bool = False
-) -> tuple[bool, Table]:
-    """Give a run back; of one that has ended, end the lease and nothing else."""
-    run = table.runs[at]
-    if run is None or run.token != token:
-        return False, table
-    if run.state == "claimed":
-        run = run._replace(state="released", released_fence=run.fence, lost=run.lost + counted)
-    elif run.host is None:
-        return True, table
-    return True, _with(table, at, _without_lease(run, now))
-
-
-def prune(table: Table, rules: Rules, now: Now) -> tuple[tuple[Lost, ...], Table]:
-    """Remove what need not be kept, and say which attempts nobody saw the end of."""
-    newest = max((at for at, run in enumerate(table.runs) if run is not None), default=0)
-    gone = []
-    for at, run in enumerate(table.runs[:newest]):
-        if run is None or is_live(run, now):
-            continue
-        if max(rules.slots[at], run.wall_until) + rules.keep < now.wall:
-            gone.append((at, run))
-    for at, _run in gone:
-        table = _with(table, at, None)
-    if gone:
-        marks = [rules.slots[gone[-1][0]], *([] if table.pruned is None else [table.pruned])]
-        table = table._replace(pruned=max(marks))
-    return tuple(_lost(at, run) for at, run in gone if run.state == "claimed"), table
-
-
-def takes_record(table: Table, at: int, fence: int) -> bool:
-    """Say whether the history takes a record of this attempt from its own holder."""
-    run = table.runs[at]
-    if run is None:
+    assert run is not None
+    if run.cancelled and rules.fault != "a cancelled run is taken over":
+        return True
+    if run.origin == "manual" and rules.fault != "a slot replaces what was asked for":
         return False
-    owned = run.fence == fence and run.state not in {"abandoned", "replaced"}
-    return owned or fence < run.fence or run.released_fence == fence
+    return _newer_is_begun(table, rules, at, now)
+
+
+def _newer_is_begun(table: Table, rules: Rules, at: int, now: Now) -> bool:
+    """Say whether a newer slot, which is due, was begun by the schedule."""
+    newer = zip(rules.slots[at + 1 :], table.runs[at + 1 :], strict=True)
+    return any(slot <= now.wall and _counts(run, rules) for slot, run in newer)
+
+
+def _counts(run: Run | None, rules: Rules) -> bool:
+    if rules.fault == "a slot that waits replaces what was begun" and is_waiting(run):
+        return True
+    if rules.fault == "what was asked for replaces a slot":
+        return is_begun(run)
+    return is_begun(run, "scheduled")
+
+
+def _abandon(table: Table, rules: Rules, at: int, run: Run, now: Now) -> tuple[Answer, Table]:
+    closed = (lost(at, run),) if run.state == "claimed" else ()
+    done = Answer("done", holder=run.instance, closed=closed, abandoned=True)
+    if rules.pause_on_failure and rules.fault != "used-up attempts pause nothing":
+        _paused, table = pause(table, now)
+    return done, with_run(table, at, _closed(run, "abandoned", now))
 
 
 def _claim_unclaimed(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, Table]:
@@ -211,81 +93,128 @@ def _claim_unclaimed(table: Table, rules: Rules, asked: Asked, now: Now) -> tupl
         return Answer("none"), table
     if table.pruned is not None and slot <= table.pruned <= now.wall:
         return Answer("done"), table
+    if is_paused(table) and rules.fault != "a pause stops no new run":
+        return Answer("paused"), table
+    if was_paused(table, slot) and rules.fault != "the slots of a pause are caught up":
+        return Answer("paused"), table
     if now.wall - slot > rules.max_late:
         return Answer("late"), table
-    return _overlap(table, rules, asked.at, now) or _win(table, rules, asked, now)
+    found = _overlap(table, rules, asked.at, now)
+    if found is not None and rules.overlap in {"queue", "cancel"}:
+        return _wait(found[0], table, rules, asked, now)
+    return found or _win(table, rules, asked, now)
 
 
 def _overlap(table: Table, rules: Rules, at: int, now: Now) -> tuple[Answer, Table] | None:
+    """Return the answer where another run is in the way: the oldest of those."""
     if rules.overlap == "allow" or rules.fault == "other runs' leases do not matter":
         return None
-    for other, run in enumerate(table.runs):
-        if other != at and run is not None and is_live(run, now):
-            return Answer("overlap", holder=run.instance, other=other), table
-    return None
+    others = [(other, run) for other, run in enumerate(table.runs) if run and other != at]
+    found = [(other, run) for other, run in others if is_live(run, now)]
+    if not found and rules.overlap == "queue":
+        found = [(other, run) for other, run in others if other < at and _goes_on(run, rules)]
+    if not found and rules.fault == "each waits for the other":
+        found = [(other, run) for other, run in others if other > at and is_waiting(run)]
+    if not found:
+        return None
+    other, run = found[0]
+    return Answer("overlap", holder=run.instance, other=other), table
+
+
+def _goes_on(run: Run, rules: Rules) -> bool:
+    """Say whether a run that was begun is to have a next attempt."""
+    if rules.fault == "a queued slot waits for live leases alone":
+        return False
+    return is_begun(run) and run.state not in ENDED and not run.cancelled
+
+
+def _wait(
+    overlap: Answer, table: Table, rules: Rules, asked: Asked, now: Now
+) -> tuple[Answer, Table]:
+    """Keep a slot until it can be begun, unless a newer one is there: then it never will be."""
+    at = asked.at
+    older = [(other, run) for other, run in enumerate(table.runs[:at]) if run is not None]
+    newer_waits = any(is_waiting(run, "scheduled") for run in table.runs[at + 1 :])
+    runs = not newer_waits and not _newer_is_begun(table, rules, at, now)
+    for other, run in older:
+        if is_waiting(run, "scheduled") and rules.fault != "all slots wait":
+            table = with_run(table, other, _closed(run, "replaced", now))
+    if rules.overlap == "cancel" and (runs or rules.fault == "a slot that will not run cancels"):
+        origin = None if rules.fault == "what was asked for is cancelled" else "scheduled"
+        for other, run in older:
+            if is_live(run, now) and is_begun(run, origin):  # type: ignore[arg-type]
+                table = with_run(table, other, run._replace(cancelled=True))
+    waiting = Run(
+        state="released" if runs else "replaced",
+        token="",
+        instance=asked.instance,
+        attempt=0,
+        lost=0,
+        fence=0,
+        released_fence=None,
+        host=None,
+        elapsed_until=0,
+        wall_until=now.wall,
+    )
+    answer = overlap if runs else Answer("done", holder=asked.instance)
+    return answer, with_run(table, at, waiting)
 
 
 def _win(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, Table]:
     at, run, fence = asked.at, table.runs[asked.at], table.next_fence
-    lost = run is not None and run.state == "claimed"
-    closed: tuple[Lost, ...] = (_lost(at, run),) if run is not None and lost else ()
-    attempt = 1 if run is None else run.attempt + 1
+    waited = run is not None and not run.attempt
+    was_lost = run is not None and run.state == "claimed"
+    closed: tuple[Lost, ...] = (lost(at, run),) if run is not None and was_lost else ()
+    forgets = run is None or rules.fault == "the next attempt forgets the count"
     won = Run(
         state="claimed",
         token=asked.token,
         instance=asked.instance,
-        attempt=attempt,
-        lost=0 if run is None else run.lost + lost,
+        attempt=1 if run is None else run.attempt + 1,
+        lost=0 if run is None else run.lost + was_lost,
         fence=fence,
         released_fence=None if run is None else run.released_fence,
         host=now.host,
         elapsed_until=now.elapsed + rules.lease,
         wall_until=now.wall + rules.lease,
+        retries=0 if run is None or forgets else run.retries,
+        origin="scheduled" if run is None else run.origin,
     )
     if rules.fault != "a won claim settles nothing":
-        settled, table = _settle(table, rules, at, now)
+        settled, table = _settle(table, rules, at, won, now)
         closed += settled
     rise = rules.fault != "a fence is given twice" or fence % 2
-    table = _with(table, at, won)._replace(next_fence=fence + rise)
-    return Answer("won", attempt, fence, closed=closed), table
+    table = with_run(table, at, won)._replace(next_fence=fence + rise)
+    trigger = won.origin if waited else None
+    answer = Answer("won", won.attempt, fence, None, None, closed, False, won.retries, trigger)
+    return answer, table
 
 
-def _settle(table: Table, rules: Rules, won: int, now: Now) -> tuple[tuple[Lost, ...], Table]:
+def _settle(
+    table: Table, rules: Rules, at: int, won: Run, now: Now
+) -> tuple[tuple[Lost, ...], Table]:
+    """Replace older slots of the schedule by a newer one, and end the leases that seem over."""
     closed: tuple[Lost, ...] = ()
-    for at, run in enumerate(table.runs):
-        if run is None or at == won or is_live(run, now):
+    for other, run in enumerate(table.runs):
+        if run is None or other == at or is_live(run, now):
             continue
-        if at < won and run.state not in ENDED:
-            closed += (_lost(at, run),) if run.state == "claimed" else ()
-            table = _with(table, at, _closed(run, "replaced", now))
-        elif run.host is not None and (rules.overlap == "skip" or run.state in ENDED):
+        if other < at and run.state not in ENDED and _may_replace(won, run, rules):
+            closed += (lost(other, run),) if run.state == "claimed" else ()
+            table = with_run(table, other, _closed(run, "replaced", now))
+        elif run.host is not None and (rules.overlap != "allow" or run.state in ENDED):
             # A kept lease too: its holder may see it as alive, and would renew it.
-            table = _with(table, at, _without_lease(run, now))
+            table = with_run(table, other, without_lease(run, now))
     return closed, table
+
+
+def _may_replace(newer: Run, older: Run, rules: Rules) -> bool:
+    if newer.origin == "manual" and rules.fault != "what was asked for replaces a slot":
+        return False
+    return older.origin == "scheduled" or rules.fault == "a slot replaces what was asked for"
 
 
 def _closed(run: Run, state: str, now: Now) -> Run:
     """End a run in its holder's place. Nobody has the token that it gets."""
-    ended = run._replace(state=state, token="", lost=run.lost + (run.state == "claimed"))
-    return _without_lease(ended, now)
-
-
-def _renewed(run: Run, rules: Rules, now: Now) -> Run:
-    return run._replace(
-        host=now.host,
-        elapsed_until=now.elapsed + rules.lease,
-        wall_until=now.wall + rules.lease,
-    )
-
-
-def _without_lease(run: Run, now: Now) -> Run:
-    """End a lease for good. Of several ends that are noted the earliest counts."""
-    return run._replace(host=None, elapsed_until=0, wall_until=min(run.wall_until, now.wall))
-
-
-def _lost(at: int, run: Run) -> Lost:
-    return Lost(at, run.attempt, run.fence, run.instance)
-
-
-def _with(table: Table, at: int, run: Run | None) -> Table:
-    return table._replace(runs=(*table.runs[:at], run, *table.runs[at + 1 :]))
+    was_lost = run.state == "claimed"
+    ended = run._replace(state=state, token="", lost=run.lost + was_lost, cancelled=False)
+    return without_lease(ended, now)

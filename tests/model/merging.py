@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from model.claim_table import ENDED, Run
 from model.situations import Situation, World, is_holder
+from model.values import ENDED, Run, was_paused
 
 
 def merged(situation: Situation, world: World) -> Hashable:
@@ -20,7 +20,8 @@ def merged(situation: Situation, world: World) -> Hashable:
         None if run is None else _merged_run(run, at, situation, world, names)
         for at, run in enumerate(table.runs)
     )
-    return (runs, table.pruned, situation.elapsed, situation.set_back)
+    pauses = _merged_pauses(situation, world)
+    return (runs, table.pruned, situation.elapsed, situation.set_back, pauses)
 
 
 def _merged_run(
@@ -34,8 +35,17 @@ def _merged_run(
         min(run.attempt, 2),
         0 if ended else run.lost,
         lease,
-        None if at == len(world.rules.slots) - 1 else max(world.rules.slots[at], run.wall_until),
+        _prunable_from(run, at, world),
+        run.origin,
+        run.cancelled and (not ended or lease is not None),
+        0 if ended else run.retries,
     )
+
+
+def _prunable_from(run: Run, at: int, world: World) -> int | None:
+    if run.origin == "scheduled" and at == len(world.rules.slots) - 1:
+        return None
+    return max(world.rules.slots[at], run.wall_until)
 
 
 def _holder(
@@ -57,3 +67,20 @@ def _lease(run: Run, situation: Situation, world: World) -> Hashable:
     if len(world.ahead) == 1:
         return left
     return (run.host, left, run.wall_until)
+
+
+def _merged_pauses(situation: Situation, world: World) -> Hashable:
+    """Return which slots are in a pause, and what of the last one decides how it can go on.
+
+    It can go on while it lasts, and as long as a clock may show a time before its end.
+    """
+    pauses = situation.table.pauses
+    if not pauses:
+        return None
+    earliest = situation.elapsed - world.back
+    held = tuple(was_paused(situation.table, slot) for slot in world.rules.slots)
+    last = pauses[-1]
+    if last.until is not None and last.until < earliest:
+        return (held, None)
+    since = (max(last.since, earliest), *(slot >= last.since for slot in world.rules.slots))
+    return (held, last.until is None, since, last.until)

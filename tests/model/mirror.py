@@ -13,10 +13,10 @@ from typing import Any
 
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.rows import RunRow
-from leasecron.model import Retention
-from model.claim_table import Answer, Lost, Table
+from leasecron.model import Declaration, Retention
 from model.situations import Outcome, Situation, Step, World, clocks
 from model.translation import JOB, UPTIME, Translation
+from model.values import Answer, Lost, Table
 
 TICK = 10.0
 Tables = Any
@@ -34,6 +34,7 @@ class Mirror:
         self._backend = MemoryBackend()
         self._translation.clock.uptime = UPTIME
         self._backend.open(self._translation.clock)
+        self._backend.declare([Declaration(JOB, "")])
         self._before: Tables = None
         self._tables: Tables = None
 
@@ -67,7 +68,8 @@ class Mirror:
         """Return what the store knows, in the words of the model."""
         mine = self._tables
         rows = list(mine.runs.get(JOB, {}).values())
-        return self._translation.table(rows, mine._fence, mine.pruned(JOB))
+        pauses = [(pause.since, pause.until) for pause in mine.pauses.get(JOB, ())]
+        return self._translation.table(rows, mine._fence, mine.pruned(JOB), pauses)
 
     def has_recorded(self, answer: Outcome) -> bool:
         """Say whether the history grew by the attempts that were closed, and no others."""
@@ -84,7 +86,14 @@ class Mirror:
 
 
 def _kept(tables: Tables) -> tuple[object, ...]:
-    return (tables.runs, tables._open, tables._pruned, tables._fence, tables.results)
+    return (
+        tables.runs,
+        tables._open,
+        tables._pruned,
+        tables._fence,
+        tables.results,
+        tables.pauses,
+    )
 
 
 def _copied(tables: Tables) -> Tables:
@@ -96,4 +105,5 @@ def _copied(tables: Tables) -> Tables:
     made._seen = {}
     made.results = {job: dict(found) for job, found in tables.results.items()}
     made.first_seen, made._pruned = dict(tables.first_seen), dict(tables._pruned)
+    made.pauses = {job: [copy(pause) for pause in found] for job, found in tables.pauses.items()}
     return made

@@ -1,17 +1,14 @@
-"""What must hold after every step, and in every situation."""
+"""What must hold after every step, and in every situation.
+
+Each promise is said here by what can be seen of the rows before and after, and not by the rule that
+keeps it.
+"""
 
 from __future__ import annotations
 
-from model.claim_table import ENDED, Answer, Run, is_live
-from model.situations import (
-    INSTANCES,
-    OF_HOLDERS,
-    Outcome,
-    Situation,
-    Step,
-    World,
-    clocks,
-)
+from model.control_promises import wrong_pause, wrong_row, wrong_start
+from model.situations import WITH_TOKEN, Outcome, Situation, Step, World, clocks
+from model.values import ENDED, Answer, Run, is_live, is_waiting
 
 
 def wrong_step(
@@ -19,26 +16,35 @@ def wrong_step(
 ) -> str | None:
     """Say which promise a step breaks."""
     run = before.table.runs[step.at] if step.at >= 0 else None
-    if step.act in {*OF_HOLDERS, "give back"} and (run is None or run.token != step.token):
+    if step.act in WITH_TOKEN and (run is None or run.token != step.token):
         if after is not before:
             return "a stale token changed something"
         if answer not in {"lost", False}:
             return "a stale token was not told that it is one"
     if isinstance(answer, Answer) and answer.outcome == "won":
         return _wrong_win(world, before, step, answer) or _wrong_changes(world, before, step, after)
+    if step.act == "heartbeat" and run is not None and run.cancelled and answer == "ok":
+        return "a run that has to make way was not told"
     return None if after is before else _wrong_changes(world, before, step, after)
 
 
 def wrong_situation(world: World, situation: Situation) -> str | None:
-    """Say which promise a situation breaks: of one job, one lease that anybody sees as alive."""
-    observers = [clocks(situation, world, instance) for instance in range(INSTANCES)]
+    """Say which promise a situation breaks.
+
+    Of one job there is one lease that anybody sees as alive, and one slot that waits.
+    """
+    runs = situation.table.runs
+    observers = [clocks(situation, world, instance) for instance in range(len(world.hosts))]
     live = [
         at
-        for at, run in enumerate(situation.table.runs)
+        for at, run in enumerate(runs)
         if run is not None and any(is_live(run, now) for now in observers)
     ]
-    if world.rules.overlap == "skip" and len(live) > 1:
+    if world.rules.overlap != "allow" and len(live) > 1:
         return f"two live leases of one job, of the slots {live}"
+    waiting = [at for at, run in enumerate(runs) if is_waiting(run, "scheduled")]
+    if len(waiting) > 1:
+        return f"several slots wait: {waiting}"
     return None
 
 
@@ -51,8 +57,12 @@ def _wrong_win(world: World, before: Situation, step: Step, answer: Answer) -> s
         return "a run that was pruned was won again"
     if run is not None and (answer.attempt, fence) == (run.attempt, run.fence):
         return None
+    if answer.attempt != (1 if run is None else run.attempt + 1):
+        return "an attempt was made twice, or none"
     given = [other.fence for other in table.runs if other is not None]
-    return None if fence > max(given, default=0) else "a fence did not rise"
+    if fence <= max(given, default=0):
+        return "a fence did not rise"
+    return wrong_start(world, table, step.at, answer)
 
 
 def _wrong_changes(world: World, before: Situation, step: Step, after: Situation) -> str | None:
@@ -64,15 +74,19 @@ def _wrong_changes(world: World, before: Situation, step: Step, after: Situation
             continue
         if old.state in ENDED and new is not None and _end(old) != _end(new):
             return "a finished run changed"
+        wrong = wrong_row(step, at, old, new, after.table)
+        if wrong is not None:
+            return wrong
         if step.at == at and step.token == old.token:
             continue
         if len(world.ahead) == 1 and _is_taken(old, new) and _was_live(old, before, world):
             return "a lease was taken before its time"
-    return None
+    return wrong_pause(world, before.table, step, after.table)
 
 
 def _end(run: Run) -> tuple[object, ...]:
-    return (run.state, run.token, run.instance, run.attempt, run.lost, run.fence)
+    made = (run.token, run.instance, run.attempt, run.lost, run.fence, run.retries, run.origin)
+    return (run.state, *made)
 
 
 def _was_live(run: Run, situation: Situation, world: World) -> bool:

@@ -1,4 +1,4 @@
-"""Three instances in front of one store: every step that may come next, and what it leads to.
+"""A few instances in front of one store: every step that may come next, and what it leads to.
 
 A crash makes an instance forget the tokens that it holds; whoever claims under its name afterwards
 is the restarted one. What no step does to a run, such as nobody ever acting again, needs no step.
@@ -7,27 +7,34 @@ is the restarted one. What no step does to a run, such as nobody ever acting aga
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
-from model import claim_table
-from model.claim_table import ENDED, Answer, Asked, Lost, Now, Rules, Run, Table
+from model import claim_table, control, holding
+from model.values import ENDED, Answer, Asked, Lost, Now, Rules, Run, Table, is_paused
 
-INSTANCES = 3
+THREE = (0, 0, 0)
+"""The hosts of three instances that share one."""
 OF_HOLDERS = ("heartbeat", "finish", "fail, keep lease", "release")
-"""What is done with a token."""
+"""What is done with a token, whatever the world."""
+WITH_TOKEN = frozenset({*OF_HOLDERS, "give back", "retry", "fail, pause", "make way"})
 
 
 class World(NamedTuple):
     """What does not change: the rules, the host of each instance, and how far hosts' clocks differ.
 
-    ``horizon`` is how much time passes at most; the clocks are set back once, by ``back``.
+    ``horizon`` is how much time passes at most; the clocks are set back once, by ``back``. A run is
+    tried again up to ``retries`` times; ``pausing`` says that the job can be paused, and ``asked``
+    for which slots a run can be asked for.
     """
 
     rules: Rules
-    hosts: tuple[int, ...] = (0,) * INSTANCES
+    hosts: tuple[int, ...] = THREE
     ahead: tuple[int, ...] = (0,)
     horizon: int = 5
     back: int = 3
+    retries: int = 0
+    pausing: bool = False
+    asked: tuple[int, ...] = ()
 
 
 class Situation(NamedTuple):
@@ -46,11 +53,14 @@ class Step(NamedTuple):
     instance: int = -1
     at: int = -1
     token: str = ""
+    retries: int = 0
 
     def __str__(self) -> str:
         who = "" if self.instance < 0 else f"instance {self.instance}: "
-        what = "" if self.at < 0 else f" slot {self.at} with token {self.token}"
-        return f"{who}{self.act}{what}"
+        what = "" if self.at < 0 else f" slot {self.at}"
+        token = f" with token {self.token}" if self.token else ""
+        count = f", {self.retries} times" if self.act == "retry" else ""
+        return f"{who}{self.act}{what}{token}{count}"
 
 
 Outcome = Answer | tuple[Lost, ...] | str | bool | None
@@ -74,23 +84,34 @@ def steps(situation: Situation, world: World) -> Iterator[Step]:
     """Return every step that can be made."""
     for at, run in enumerate(situation.table.runs):
         fresh = _token(at, 1 if run is None else run.attempt + 1)
-        for instance in range(INSTANCES):
+        for instance in range(len(world.hosts)):
             yield Step("claim", instance, at, fresh)
             yield Step("take over", instance, at, fresh)
         if run is not None:
-            yield from _holders_steps(at, run, situation)
-            yield from _stale_steps(at, run)
-    for instance in range(INSTANCES):
+            yield from _holders_steps(at, run, situation, world)
+            yield from _stale_steps(at, run, world)
+    for instance in range(len(world.hosts)):
         yield Step("crash", instance)
     for host in set(world.hosts):
-        yield Step("prune", world.hosts.index(host))
+        yield from _anybodys_steps(world.hosts.index(host), situation, world)
     if situation.elapsed < world.horizon:
         yield Step("time passes")
     if not situation.set_back:
         yield Step("clocks are set back")
 
 
-def _holders_steps(at: int, run: Run, situation: Situation) -> Iterator[Step]:
+def _anybodys_steps(instance: int, situation: Situation, world: World) -> Iterator[Step]:
+    """Return what decides by its host's clock alone who does it, or not even by that."""
+    yield Step("prune", instance)
+    if world.pausing:
+        yield Step("resume" if is_paused(situation.table) else "pause", instance)
+    for at in world.asked:
+        if situation.table.pruned is None or world.rules.slots[at] > situation.table.pruned:
+            yield Step("ask for", instance, at)
+        yield Step("withdraw", instance, at)
+
+
+def _holders_steps(at: int, run: Run, situation: Situation, world: World) -> Iterator[Step]:
     """Return what can be done by who knows the run's token."""
     holder = int(run.instance)
     if not is_holder(run, at, holder, situation):
@@ -99,16 +120,29 @@ def _holders_steps(at: int, run: Run, situation: Situation) -> Iterator[Step]:
         yield Step(act, holder, at, run.token)
     if run.attempt == 1:  # so that the number of attempts has an end
         yield Step("give back", holder, at, run.token)
+    if run.cancelled:
+        yield Step("make way", holder, at, run.token)
+    if world.rules.pause_on_failure:
+        yield Step("fail, pause", holder, at, run.token)
+    for retries in range(max(1, run.retries - 1), min(run.retries + 1, world.retries) + 1):
+        yield Step("retry", holder, at, run.token, retries)
     if run.state == "claimed":  # the answer was lost, and is asked for again
         yield Step("claim", holder, at, run.token)
         yield Step("take over", holder, at, run.token)
 
 
-def _stale_steps(at: int, run: Run) -> Iterator[Step]:
+def _stale_steps(at: int, run: Run, world: World) -> Iterator[Step]:
     """Return the same with the last token that is the run's no more, or with one that never was."""
     last = _token(at, run.attempt if run.token == "" else run.attempt - 1)
+    stale = _token(at, 0) if last == run.token else last
     for act in OF_HOLDERS:
-        yield Step(act, int(run.instance), at, _token(at, 0) if last == run.token else last)
+        yield Step(act, int(run.instance), at, stale)
+    if world.rules.overlap == "cancel":
+        yield Step("make way", int(run.instance), at, stale)
+    if world.rules.pause_on_failure:
+        yield Step("fail, pause", int(run.instance), at, stale)
+    if world.retries:
+        yield Step("retry", int(run.instance), at, stale, run.retries + 1)
 
 
 def do(step: Step, situation: Situation, world: World) -> tuple[Outcome, Situation]:
@@ -132,28 +166,46 @@ def do(step: Step, situation: Situation, world: World) -> tuple[Outcome, Situati
 
 def call(step: Step, table: Table, world: World, now: Now) -> tuple[Outcome, Table]:
     """Ask the store; return its answer and what it knows afterwards."""
-    rules, at, token = world.rules, step.at, step.token
+    rules, at, token, instance = world.rules, step.at, step.token, str(step.instance)
     match step.act:
         case "claim" | "take over":
-            takeover = step.act == "take over"
-            return claim_table.claim(
-                table, rules, Asked(at, token, str(step.instance), takeover), now
-            )
+            asked = Asked(at, token, instance, takeover=step.act == "take over")
+            return claim_table.claim(table, rules, asked, now)
         case "heartbeat":
-            return claim_table.heartbeat(table, rules, at, token, now)
-        case "finish":
-            return claim_table.finish(table, rules, at, token, now)
-        case "fail, keep lease":
-            return claim_table.finish(
-                table, rules, at, token, now, status="failed", keep_lease=True
-            )
+            return holding.heartbeat(table, rules, at, token, now)
+        case "retry":
+            return holding.retry(table, rules, at, token, step.retries, now)
+        case "finish" | "fail, keep lease" | "fail, pause" | "make way":
+            return holding.finish(table, rules, at, token, now, **_ENDS[step.act])
         case "release":
-            return claim_table.release(table, at, token, now, counted=True)
+            return holding.release(table, at, token, now, counted=True)
         case "give back":
-            return claim_table.release(table, at, token, now)
+            return holding.release(table, at, token, now)
         case "prune":
-            return claim_table.prune(table, rules, now)
+            return holding.prune(table, rules, now)
+        case "pause":
+            return control.pause(table, now)
+        case "resume":
+            return control.resume(table, now)
+        case "ask for":
+            return control.ask_for(table, at, instance, now)
+        case "withdraw":
+            return control.withdraw(table, rules, at)
     raise ValueError(step.act)
+
+
+class _End(TypedDict, total=False):
+    status: str
+    keep_lease: bool
+    pauses: bool
+
+
+_ENDS: dict[str, _End] = {
+    "finish": {},
+    "fail, keep lease": {"status": "failed", "keep_lease": True},
+    "fail, pause": {"status": "failed", "pauses": True},
+    "make way": {"status": "replaced"},
+}
 
 
 def is_holder(run: Run, at: int, instance: int, situation: Situation) -> bool:
@@ -162,7 +214,7 @@ def is_holder(run: Run, at: int, instance: int, situation: Situation) -> bool:
 
 
 def unfinished(situation: Situation) -> list[tuple[int, Run]]:
-    """Return the runs that were begun and have not ended."""
+    """Return the runs that have not ended, and those that wait."""
     return [
         (at, run)
         for at, run in enumerate(situation.table.runs)

@@ -17,10 +17,11 @@ from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_setup import Journal
 from leasecron.model import Retention, RunResult, Status, from_seconds
 from model import situations
-from model.claim_table import Answer, Lost, Rules, Table, prune, takes_record
+from model.holding import prune, takes_record
 from model.promises import wrong_situation, wrong_step
 from model.situations import Outcome, Step, World, clocks
 from model.translation import FIRST_FENCE, JOB, UPTIME, Translation
+from model.values import Answer, Lost, Rules, Table
 from model.walking import folder
 
 EVERY = 10
@@ -30,7 +31,7 @@ MOST_BACK = 200
 
 _T = TypeVar("_T")
 Record = tuple[Lost, str]
-INSTANCE = st.integers(0, situations.INSTANCES - 1)
+INSTANCE = st.integers(0, len(situations.THREE) - 1)
 SLOTS_AGO = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 9, -1])
 FROM_NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 8, 13])
 _ROWS = f"SELECT {', '.join(field.name for field in fields(RunRow))} FROM runs"

@@ -18,11 +18,11 @@ from typing import Literal
 
 import pytest
 
-from model.claim_table import Answer, Fault, Rules
 from model.explore import Violation, explore
 from model.merging import merged
 from model.mirror import Mirror
 from model.situations import Outcome, Situation, World, do, start, steps
+from model.values import Answer, Fault, Rules
 
 Overlap = Literal["skip", "allow"]
 # Rows are kept for longer than clocks are set back or differ; all else is outside of the promise.
@@ -143,7 +143,8 @@ def future(situation: Situation, world: World) -> Hashable:
 def in_short(answer: Outcome) -> Hashable:
     match answer:
         case Answer():
-            return (answer.outcome, answer.abandoned, answer.other, len(answer.closed))
+            shown = (answer.outcome, answer.abandoned, answer.other, len(answer.closed))
+            return (*shown, answer.retries, answer.trigger)
         case tuple():
             return len(answer)
     return answer

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from contract.hand_clock import START, HandClock
 
-from leasecron.backends.base import LeaseBackend
+from leasecron.backends.base import ControlBackend, LeaseBackend
 from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.model import (
     Claim,
     ClaimAnswer,
     Ending,
     LeaseRef,
+    NewRun,
+    Retry,
     RunResult,
-    Status,
     from_seconds,
     to_ms,
 )
-from model.claim_table import Answer, Lost, Now, Rules, Run, Table
 from model.situations import Outcome, Step
+from model.values import Answer, Lost, Now, Pause, Rules, Run, Table
 
 JOB = "job"
 UPTIME = 5000.0
 FIRST_FENCE = round(START * 1000)
 """That of a store which was created at the start of the clock."""
+_OF_NOBODY = re.compile("[0-9a-f]{32}")
+"""What a store draws as the token of a run that it closes."""
 
 
 @dataclass
@@ -69,6 +73,7 @@ class Translation:
             max_late=self.rules.max_late * self.seconds,
             mode="takeover" if takeover else "claim",
             trigger="takeover" if takeover else "scheduled",
+            pause_on_failure=self.rules.pause_on_failure,
         )
 
     def answer(self, answer: ClaimAnswer) -> Answer:
@@ -82,6 +87,8 @@ class Translation:
             None if answer.other is None else self._at(to_ms(answer.other)),
             tuple(map(self.lost, answer.closed)),
             answer.abandoned,
+            answer.retries,
+            answer.trigger,
         )
 
     def heartbeat(self, step: Step, backend: LeaseBackend) -> Outcome:
@@ -90,11 +97,30 @@ class Translation:
         return answer
 
     def finish(self, step: Step, backend: LeaseBackend) -> Outcome:
-        kept = step.act == "fail, keep lease"
-        status: Status = "failed" if kept else "success"
-        (answer,) = backend.finish(
-            [Ending(JOB, self.slot(step.at), step.token, status, keep_lease=kept)]
-        )
+        slot = self.slot(step.at)
+        match step.act:
+            case "finish":
+                ending = Ending(JOB, slot, step.token, "success")
+            case "fail, keep lease":
+                ending = Ending(JOB, slot, step.token, "failed", keep_lease=True)
+            case "fail, pause":
+                ending = Ending(JOB, slot, step.token, "failed", pause="it failed")
+            case _:
+                ending = Ending(JOB, slot, step.token, "interrupted")
+        (answer,) = backend.finish([ending])
+        return answer
+
+    def retry(self, step: Step, backend: ControlBackend) -> Outcome:
+        retry = Retry(JOB, self.slot(step.at), step.token, step.retries)
+        (answer,) = backend.retry([retry])
+        return answer
+
+    def pause(self, step: Step, backend: ControlBackend) -> Outcome:
+        return backend.pause(JOB, "a note") if step.act == "pause" else backend.resume(JOB)
+
+    def ask_for(self, step: Step, backend: ControlBackend) -> Outcome:
+        runs = [NewRun(JOB, self.slot(step.at), str(step.instance))]
+        (answer,) = backend.add_runs(runs) if step.act == "ask for" else backend.withdraw(runs)
         return answer
 
     def release(self, step: Step, backend: LeaseBackend) -> Outcome:
@@ -121,27 +147,40 @@ class Translation:
         assert ended or row.boot is not None
         run = Run(
             state=row.state,
-            token="" if row.state in {"abandoned", "replaced"} else row.token,
+            token="" if _OF_NOBODY.fullmatch(row.token) else row.token,
             instance=row.instance,
             attempt=row.attempt,
             lost=row.lost,
-            fence=row.fence - FIRST_FENCE + 1,
+            fence=row.fence - FIRST_FENCE + 1 if row.attempt else row.fence,
             released_fence=None
             if row.released_fence is None
             else row.released_fence - FIRST_FENCE + 1,
             host=None if ended else int((row.boot or "")[-1]),
             elapsed_until=0 if ended else self._units(row.lease_mono, UPTIME),
             wall_until=self._units(row.lease_until, START),
+            retries=row.retries,
+            origin="manual" if row.origin == "manual" else "scheduled",
+            cancelled=row.cancelled,
         )
         return self._at(row.slot), run
 
-    def table(self, rows: list[RunRow], next_fence: int, pruned: int | None) -> Table:
+    def table(
+        self,
+        rows: Sequence[RunRow],
+        next_fence: int,
+        pruned: int | None,
+        pauses: Sequence[tuple[int, int | None]] = (),
+    ) -> Table:
         """Return all that a store knows of the job."""
         runs: list[Run | None] = [None] * len(self.rules.slots)
         for row in rows:
             at, runs[at] = self.row(row)
         mark = None if pruned is None else self._units(pruned, START)
-        return Table(tuple(runs), next_fence - FIRST_FENCE + 1, mark)
+        told = tuple(
+            Pause(self._units(since, START), None if until is None else self._units(until, START))
+            for since, until in pauses
+        )
+        return Table(tuple(runs), next_fence - FIRST_FENCE + 1, mark, told)
 
     def _at(self, slot: int) -> int:
         return self.rules.slots.index(self._units(slot, START))
@@ -163,6 +202,13 @@ _CALLS: dict[str, Callable[[Translation, Step, Any], Outcome]] = {
     "heartbeat": Translation.heartbeat,
     "finish": Translation.finish,
     "fail, keep lease": Translation.finish,
+    "fail, pause": Translation.finish,
+    "make way": Translation.finish,
+    "retry": Translation.retry,
+    "pause": Translation.pause,
+    "resume": Translation.pause,
+    "ask for": Translation.ask_for,
+    "withdraw": Translation.ask_for,
     "release": Translation.release,
     "give back": Translation.release,
 }

@@ -2,20 +2,14 @@
 
 The others never act again, whatever they hold: they crashed, or their machines stand still. The
 one takes over what is over and finishes what it has won, and else waits. From every situation that
-must bring every run that was begun to an end, in the time of a few leases.
+must bring every run that was begun or waits to an end, in the time of a few leases. Where the job
+is paused somebody resumes it; till then nothing need go on.
 """
 
 from __future__ import annotations
 
-from model.situations import (
-    INSTANCES,
-    Situation,
-    Step,
-    World,
-    do,
-    is_holder,
-    unfinished,
-)
+from model.situations import Situation, Step, World, do, is_holder, unfinished
+from model.values import is_paused
 
 
 class Watching:
@@ -29,7 +23,7 @@ class Watching:
 
     def stuck(self, situation: Situation) -> str | None:
         """Say which instance, watching alone, could not bring all runs to an end."""
-        for instance in range(INSTANCES):
+        for instance in range(len(self._world.hosts)):
             if not self._ends(situation, instance):
                 return f"instance {instance} watches, and no run comes to an end"
         return None
@@ -46,6 +40,8 @@ class Watching:
         return True
 
     def _next(self, situation: Situation, instance: int) -> Situation:
+        if is_paused(situation.table):
+            return do(Step("resume", instance), situation, self._world)[1]
         for at, run in unfinished(situation):
             if is_holder(run, at, instance, situation) and run.state == "claimed":
                 step = Step("finish", instance, at, run.token)
