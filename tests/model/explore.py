@@ -80,6 +80,10 @@ class _Exploration:
                 continue
             self.origins[there] = (here, step)
             wrong = wrong_situation(self.world, after) or self.watching.stuck(after)
+            if self.mirror is not None and not self.mirror.reads(mirrored, after):
+                wrong = wrong or "the store tells other runs as unfinished"
+            if self.mirror is not None:
+                self.mirror.use(tables)
             if wrong is not None:
                 raise self._violation(wrong, there, None)
             yield after, mirrored
@@ -101,6 +105,8 @@ class _Exploration:
             return f"the store has {table}, and not {after.table}", tables
         if not self.mirror.has_recorded(answer):
             return f"the history does not have what was answered: {answer}", tables
+        if step.at >= 0 and not self.mirror.takes_records_of(after.table, step.at):
+            return "the store takes other records of the run than it should", tables
         taken = self.mirror.taken()
         self.mirror.use(tables)
         return None, taken

@@ -11,9 +11,11 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
+from leasecron.backends.holders import may_record
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.rows import RunRow
-from leasecron.model import Declaration, Retention
+from leasecron.model import Declaration, Retention, to_ms
+from model.holding import takes_record
 from model.situations import Outcome, Situation, Step, World, clocks
 from model.translation import JOB, UPTIME, Translation
 from model.values import Answer, Lost, Table
@@ -70,6 +72,26 @@ class Mirror:
         rows = list(mine.runs.get(JOB, {}).values())
         pauses = [(pause.since, pause.until) for pause in mine.pauses.get(JOB, ())]
         return self._translation.table(rows, mine._fence, mine.pruned(JOB), pauses)
+
+    def takes_records_of(self, table: Table, at: int) -> bool:
+        """Say whether the store takes the records of a run's attempts as the model does."""
+        row = self._tables.row(JOB, to_ms(self._translation.slot(at)))
+        for fence in range(1, table.next_fence):
+            record = self._translation.record(Lost(at, 1, fence, ""), "interrupted")
+            if may_record(record, row) != takes_record(table, at, fence):
+                return False
+        return True
+
+    def reads(self, tables: Tables, situation: Situation) -> bool:
+        """Say whether the store tells of the runs that have not ended as the model has them."""
+        self.use(tables)
+        now = clocks(situation, self._world, 0)
+        self._translation.set_clock(now)
+        expected = self._translation.unfinished(situation.table, now)
+        asked_for = [state for state in expected if state.origin == "manual"]
+        return (
+            self._backend.unfinished([JOB]) == expected and self._backend.asked_for() == asked_for
+        )
 
     def has_recorded(self, answer: Outcome) -> bool:
         """Say whether the history grew by the attempts that were closed, and no others."""

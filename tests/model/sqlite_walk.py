@@ -8,19 +8,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from contract.hand_clock import START
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from leasecron.backends.rows import RunRow
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_setup import Journal
-from leasecron.model import Retention, RunResult, Status, from_seconds
+from leasecron.model import Retention, Status
 from model import situations
 from model.holding import prune, takes_record
 from model.promises import wrong_situation, wrong_step
 from model.situations import Outcome, Step, World, clocks
-from model.translation import FIRST_FENCE, JOB, UPTIME, Translation
+from model.translation import JOB, UPTIME, Translation
 from model.values import Answer, Lost, Rules, Table
 from model.walking import folder
 
@@ -116,18 +115,7 @@ class SqliteWalk(RuleBasedStateMachine):
     @rule(which=FROM_NEWEST, status=st.sampled_from(["success", "failed", "interrupted"]))
     def save(self, which: int, status: Status) -> None:
         made = _newest(self.won, which)
-        result = RunResult(
-            job=JOB,
-            slot=self.translation.slot(made.at),
-            attempt=made.attempt,
-            fence=made.fence + FIRST_FENCE - 1,
-            instance=made.instance,
-            trigger="scheduled",
-            status=status,
-            started_at=from_seconds(START),
-            ended_at=from_seconds(START + 1),
-            duration=1.0,
-        )
+        result = self.translation.record(made, status)
         self.backend(int(made.instance)).save_results([result, result])
         if takes_record(self.situation.table, made.at, made.fence):
             self.history.setdefault(made.fence, (made, status))

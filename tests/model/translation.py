@@ -17,14 +17,16 @@ from leasecron.model import (
     ClaimAnswer,
     Ending,
     LeaseRef,
+    LeaseState,
     NewRun,
     Retry,
     RunResult,
+    Status,
     from_seconds,
     to_ms,
 )
 from model.situations import Outcome, Step
-from model.values import Answer, Lost, Now, Pause, Rules, Run, Table
+from model.values import ENDED, Answer, Lost, Now, Pause, Rules, Run, Table, is_live
 
 JOB = "job"
 UPTIME = 5000.0
@@ -140,6 +142,29 @@ class Translation:
         assert result.fence is not None
         fence = result.fence - FIRST_FENCE + 1
         return Lost(self._at(to_ms(result.slot)), result.attempt, fence, result.instance)
+
+    def record(self, made: Lost, status: Status) -> RunResult:
+        """Return what the holder of an attempt records of it."""
+        return RunResult(
+            job=JOB,
+            slot=self.slot(made.at),
+            attempt=made.attempt,
+            fence=made.fence + FIRST_FENCE - 1,
+            instance=made.instance,
+            trigger="scheduled",
+            status=status,
+            started_at=from_seconds(START),
+            ended_at=from_seconds(START + 1),
+            duration=1.0,
+        )
+
+    def unfinished(self, table: Table, now: Now) -> list[LeaseState]:
+        """Return what a store tells of the runs that have not ended."""
+        return [
+            LeaseState(JOB, self.slot(at), run.attempt, is_live(run, now), run.origin)
+            for at, run in enumerate(table.runs)
+            if run is not None and run.state not in ENDED
+        ]
 
     def row(self, row: RunRow) -> tuple[int, Run]:
         """Return a row as the model has it, and of which slot; nobody's tokens are one."""
