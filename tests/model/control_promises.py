@@ -15,6 +15,20 @@ from model.values import (
 )
 
 
+def wrong_table(table: Table) -> str | None:
+    """Say which promise the rows break: one slot waits, and who makes way makes it for a slot."""
+    waiting = [at for at, run in enumerate(table.runs) if is_waiting(run, "scheduled")]
+    if len(waiting) > 1:
+        return f"several slots wait: {waiting}"
+    for at, run in enumerate(table.runs):
+        if run is None or run.state in ENDED or not run.cancelled:
+            continue
+        newer = table.runs[at + 1 :]
+        if not any(is_waiting(run, "scheduled") or is_begun(run, "scheduled") for run in newer):
+            return "a run has to make way, and nothing comes"
+    return None
+
+
 def wrong_start(world: World, table: Table, at: int, answer: Answer) -> str | None:
     """Say which promise a won claim breaks that begins an attempt; ``table`` is that before it."""
     run = table.runs[at]

@@ -37,7 +37,7 @@ def _merged_run(
         lease,
         _prunable_from(run, at, world),
         run.origin,
-        run.cancelled and (not ended or lease is not None),
+        run.cancelled,
         0 if ended else run.retries,
     )
 

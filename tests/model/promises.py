@@ -6,9 +6,9 @@ keeps it.
 
 from __future__ import annotations
 
-from model.control_promises import wrong_pause, wrong_row, wrong_start
+from model.control_promises import wrong_pause, wrong_row, wrong_start, wrong_table
 from model.situations import WITH_TOKEN, Outcome, Situation, Step, World, clocks
-from model.values import ENDED, Answer, Run, is_live, is_waiting
+from model.values import ENDED, Answer, Run, is_live
 
 
 def wrong_step(
@@ -29,10 +29,7 @@ def wrong_step(
 
 
 def wrong_situation(world: World, situation: Situation) -> str | None:
-    """Say which promise a situation breaks.
-
-    Of one job there is one lease that anybody sees as alive, and one slot that waits.
-    """
+    """Say which promise a situation breaks: of one job, one lease that anybody sees as alive."""
     runs = situation.table.runs
     observers = [clocks(situation, world, instance) for instance in range(len(world.hosts))]
     live = [
@@ -42,10 +39,7 @@ def wrong_situation(world: World, situation: Situation) -> str | None:
     ]
     if world.rules.overlap != "allow" and len(live) > 1:
         return f"two live leases of one job, of the slots {live}"
-    waiting = [at for at, run in enumerate(runs) if is_waiting(run, "scheduled")]
-    if len(waiting) > 1:
-        return f"several slots wait: {waiting}"
-    return None
+    return wrong_table(situation.table)
 
 
 def _wrong_win(world: World, before: Situation, step: Step, answer: Answer) -> str | None:

@@ -114,13 +114,19 @@ def test_a_store_that_does_something_else_is_found() -> None:
     ],
 )
 def test_situations_that_are_merged_have_the_same_future(world: World, depth: int) -> None:
+    found, futures = futures_of(world, depth)
+    print(f"{found} situations are {len(futures)}")
+    assert [key for key, several in futures.items() if len(several) > 1] == []
+    assert len(futures) < found
+
+
+def futures_of(world: World, depth: int) -> tuple[int, dict[Hashable, set[Hashable]]]:
+    """Return how many situations so many steps lead to, and what can follow on what is merged."""
     found = everything(world, depth)
     futures: defaultdict[Hashable, set[Hashable]] = defaultdict(set)
     for situation in found:
         futures[merged(situation, world)].add(future(situation, world))
-    print(f"{len(found)} situations are {len(futures)}")
-    assert [key for key, several in futures.items() if len(several) > 1] == []
-    assert len(futures) < len(found)
+    return len(found), futures
 
 
 def everything(world: World, depth: int) -> set[Situation]:
