@@ -39,7 +39,7 @@ _NUMBERS = 2_000_000_000
 
 _COLUMNS = (
     *("jobs", "slots", "tokens", "instances", "leases", "overlaps", "limits", "max_lates"),
-    *("modes", "triggers"),
+    *("modes", "triggers", "pauses"),
 )
 # The statement that counts is told from the others by its one line.
 _PGBENCH = r"""\set number :number + 1

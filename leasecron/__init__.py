@@ -1,8 +1,10 @@
 """Runs every due slot of every job in exactly one copy of your application."""
 
+from leasecron.asked import Run
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backfill import Backfill
 from leasecron.clock import Clock, SystemClock
 from leasecron.context import AbortSignal, RunContext
 from leasecron.cron import Cron
@@ -11,6 +13,7 @@ from leasecron.errors import (
     BackendMismatch,
     BackendUnavailable,
     ConfigurationError,
+    GiveUp,
     LeasecronError,
     RunAborted,
     SchedulerStateError,
@@ -28,7 +31,7 @@ from leasecron.jobs import Job
 from leasecron.model import RunResult
 from leasecron.options import JobOptionArgs, JobOptions
 from leasecron.scheduler import Scheduler
-from leasecron.schedules import Every, Schedule
+from leasecron.schedules import Every, Once, Schedule
 
 __version__ = "0.1.0"
 
@@ -37,17 +40,21 @@ __all__ = [
     "BackendError",
     "BackendMismatch",
     "BackendUnavailable",
+    "Backfill",
     "Clock",
     "ConfigurationError",
     "Cron",
     "Event",
     "Every",
+    "GiveUp",
     "Job",
     "JobOptionArgs",
     "JobOptions",
     "LeasecronError",
     "LockDirBackend",
     "MemoryBackend",
+    "Once",
+    "Run",
     "RunAborted",
     "RunContext",
     "RunFailed",

@@ -15,7 +15,7 @@ from datetime import datetime
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
-from leasecron.model import LeaseState
+from leasecron.model import WAITING, LeaseState, Origin
 from leasecron.runs import Key
 from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
@@ -28,12 +28,13 @@ HURRY = 0.03
 class Watch:
     """One watched run. ``since`` is when it was last checked, or else when the watch began."""
 
-    __slots__ = ("asked", "heartbeat", "job", "key", "since", "slot", "token")
+    __slots__ = ("asked", "heartbeat", "job", "key", "origin", "since", "slot", "token")
 
     def __init__(self, job: DeclaredJob, slot: datetime, since: float) -> None:
         self.job = job
         self.slot = slot
         self.since = since
+        self.origin: Origin = "scheduled"
         self.key: Key = (job.name, slot)
         self.heartbeat = job.options.heartbeat
         self.asked = False  # the answer to a check has yet to come
@@ -82,14 +83,21 @@ class Backups:
         self._checks: dict[float, Check] = {}  # by their heartbeat
         # Could not be asked about at their check; ordered, as those that wait in a Room.
         self._refused: OrderedDict[Watch, None] = OrderedDict()
-        self._overlapped: dict[str, datetime] = {}
+        self._not_begun: dict[str, datetime] = {}
+        self._behind: dict[str, set[Key]] = {}  # runs that wait for another one of their job
 
-    def watch(self, job: DeclaredJob, slot: datetime) -> None:
+    def knows(self, key: Key) -> bool:
+        """Say whether the run is watched."""
+        return key in self._watches
+
+    def watch(self, job: DeclaredJob, slot: datetime, origin: Origin = "scheduled") -> None:
         """Check the run one to two heartbeats after its last check, and from then on."""
         watch = self._watches.get((job.name, slot))
         if watch is None:
             watch = Watch(job, slot, self._clock.monotonic())
             self._watches[watch.key] = watch
+        if origin != "scheduled":
+            watch.origin = origin
         self._go_on(watch)
 
     def ask_again_with(self, key: Key, token: str) -> None:
@@ -101,16 +109,30 @@ class Backups:
         if watch is not None:
             watch.token = token
 
-    def hurry(self, key: Key) -> None:
-        """Check a run at once, almost: others are told of it at the same moment."""
+    def hurry(self, key: Key) -> bool:
+        """Check a watched run at once, almost: others are told of it at the same moment."""
         watch = self._watches.get(key)
-        if watch is not None:
-            delay = self._clock.random.random() * HURRY
-            self._timers.after(delay, self._ask, watch)
+        if watch is None:
+            return False
+        delay = self._clock.random.random() * HURRY
+        self._timers.after(delay, self._ask, watch)
+        return True
 
-    def saw_overlap(self, job: DeclaredJob, slot: datetime) -> None:
-        """Note that ``slot`` was skipped for an older run: it replaces nothing."""
-        self._overlapped[job.name] = max(slot, self._overlapped.get(job.name, slot))
+    def stands_behind(self, job: DeclaredJob, slot: datetime) -> None:
+        """Note that a watched run may have to wait for another one of its job."""
+        watch = self._watches.get((job.name, slot))
+        waits = job.options.overlap in WAITING
+        if watch is not None and (waits or watch.origin != "scheduled"):
+            self._behind.setdefault(job.name, set()).add(watch.key)
+
+    def hurry_behind(self, job: DeclaredJob) -> None:
+        """Check at once what waited for a run of ``job`` that has ended here."""
+        for key in self._behind.pop(job.name, ()):
+            self.hurry(key)
+
+    def replaces_nothing(self, job: DeclaredJob, slot: datetime) -> None:
+        """Note that ``slot`` was not begun, for an older run or a pause: it replaces no run."""
+        self._not_begun[job.name] = max(slot, self._not_begun.get(job.name, slot))
 
     def not_started(self, key: Key) -> None:
         """Check again while the run could still start."""
@@ -118,7 +140,7 @@ class Backups:
         if watch is None:
             return
         late = self._clock.wall() - watch.slot.timestamp() > watch.job.options.max_late
-        if late or self._newest_due(watch) > watch.slot:
+        if late or self._newest_due(watch) > watch.slot or watch.origin != "scheduled":
             self.drop(key)
         else:
             self._go_on(watch)
@@ -137,9 +159,11 @@ class Backups:
     def forget(self, job: DeclaredJob | None = None) -> None:
         """Stop watching the runs of ``job``, or of all jobs."""
         if job is None:
-            self._overlapped.clear()
+            self._not_begun.clear()
+            self._behind.clear()
         else:
-            self._overlapped.pop(job.name, None)
+            self._not_begun.pop(job.name, None)
+            self._behind.pop(job.name, None)
         for key, watch in [*self._watches.items()]:
             if job is None or watch.job is job:
                 self.drop(key)
@@ -194,7 +218,7 @@ class Backups:
         self._refused.pop(watch, None)
         watch.since = self._clock.monotonic()
         newest = self._newest_due(watch)
-        if newest > watch.slot and newest > self._overlapped.get(watch.job.name, watch.slot):
+        if newest > watch.slot and newest > self._not_begun.get(watch.job.name, watch.slot):
             # A newer slot is due that will replace this run once its lease is over: look at the
             # lease, but take nothing over.
             self._store.submit("unfinished", watch.job.name, self._timers.post, self._looked, watch)
@@ -226,6 +250,9 @@ class Backups:
             self.drop(watch.key)
 
     def _newest_due(self, watch: Watch) -> datetime:
+        """Return the newest slot that could replace the run, or its own."""
+        if watch.origin != "scheduled":
+            return watch.slot
         try:
             newest = ask_latest(watch.job.schedule, self._timers.now())
         except Exception:  # noqa: BLE001 - arming reports a broken schedule; the run is watched on

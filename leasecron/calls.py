@@ -6,29 +6,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from leasecron.backends.base import Backend, LeaseBackend
+from leasecron.backends.base import Backend, ControlBackend
 from leasecron.clock import Waker
 from leasecron.logger import logger
 from leasecron.model import LeaseState, RunResult
 
 Kind = Literal[
-    "heartbeat", "finish", "release", "claim", "save_results", "declare", "unfinished", "other"
+    "heartbeat",
+    "finish",
+    "release",
+    "retry",
+    "claim",
+    "save_results",
+    "declare",
+    "fix",
+    "unfinished",
+    "other",
 ]
 
 ORDER: tuple[Kind, ...] = (
     "heartbeat",
     "finish",
     "release",
+    "retry",
     "claim",
     "save_results",
     "declare",
+    "fix",
     "unfinished",
     "other",
 )
 """What a pass takes first: a lease that runs out costs more than a claim that waits."""
 
-NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release"})
-"""A run that ended must be recorded as ended, whatever the store says at the moment."""
+NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release", "retry"})
+"""A run that ended must be recorded as ended, whatever the store says at the moment; and one that
+is tried again must be counted first."""
 
 Reply = Callable[..., None]
 """Takes the answer, or the exception, and the monotonic time read just before the call.
@@ -94,7 +106,7 @@ class Rest:
 
 def call_backend(backend: Backend, kind: Kind, items: list[Any]) -> list[Any]:
     """Make one call of the backend for all items, and return an answer for each."""
-    store = cast("LeaseBackend", backend)
+    store = cast("ControlBackend", backend)
     match kind:
         case "heartbeat":
             answers: list[Any] = list(store.heartbeat(items))
@@ -102,10 +114,14 @@ def call_backend(backend: Backend, kind: Kind, items: list[Any]) -> list[Any]:
             answers = list(store.finish(items))
         case "release":
             answers = list(store.release(items))
+        case "retry":
+            answers = list(store.retry(items))
         case "claim":
             answers = list(store.claim(items))
         case "declare":
             answers = list(store.declare(items))
+        case "fix":
+            answers = list(store.fix(items))
         case "save_results":
             store.save_results(items)
             answers = [None] * len(items)

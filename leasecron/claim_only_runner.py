@@ -15,7 +15,8 @@ from datetime import datetime
 
 from leasecron.clock import Clock
 from leasecron.events import EventBus
-from leasecron.model import Claim, ClaimAnswer
+from leasecron.jobs import DeclaredJob
+from leasecron.model import Claim, ClaimAnswer, LeaseState
 from leasecron.room import Request
 from leasecron.runner import Runner
 from leasecron.runs import Key, LiveRun
@@ -41,8 +42,12 @@ class ClaimOnlyRunner(Runner):
         super().__init__(clock, timers, store, bus, max_running, on_idle)
         self._behind: defaultdict[str, deque[Request]] = defaultdict(deque)
 
-    def released(self, job: str, slot: datetime) -> None:
+    def released(self, _job: str, _slot: datetime) -> bool:
         """Do nothing: such a store has no second attempts."""
+        return False
+
+    def meet(self, _job: DeclaredJob, _state: LeaseState) -> None:
+        """Do nothing: nobody can ask such a store for a run."""
 
     def clocks_jumped(self) -> None:
         """Do nothing: no claim here is of a time that a clock could change."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from leasecron.clock import Clock, Waker
 from leasecron.errors import ConfigurationError, RunAborted
+from leasecron.leases import Lease
 from leasecron.model import Reason, Trigger
 
 
@@ -15,24 +16,31 @@ class AbortSignal:
 
     Any thread of the handler may ask it or wait for it. ``reason`` is the first cause: ``stop``
     (the scheduler stops), ``takeover`` (another instance has the run), ``lease-lost`` (the lease
-    can no longer be trusted) or ``timeout``.
+    can no longer be trusted), ``timeout`` or ``replaced`` (a newer slot waits for its end).
+
+    Whoever asks looks at the lease as well: on a machine that is short of time, the thread that
+    tells of a lease that is over may get its turn only after another instance has.
     """
 
-    __slots__ = ("_clock", "_reason", "_waiting")
+    __slots__ = ("_clock", "_lease", "_reasons", "_waiting")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._reason: Reason | None = None
+        self._lease: Lease | None = None
+        self._reasons: list[Reason] = []  # of two that are set at once, the first counts for all
         self._waiting: list[Waker] = []
 
     @property
     def reason(self) -> Reason | None:
         """Why the run shall end; None while it need not."""
-        return self._reason
+        lease = self._lease
+        if not self._reasons and lease and not lease.trusted(self._clock.monotonic()):
+            self.set("lease-lost")
+        return self._reasons[0] if self._reasons else None
 
     def is_set(self) -> bool:
         """Say whether the run shall end."""
-        return self._reason is not None
+        return self.reason is not None
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to ``timeout`` seconds, or for ever; return ``is_set()``."""
@@ -41,7 +49,7 @@ class AbortSignal:
         try:
             # Asked after the waker is in the list: set() writes the reason first and looks into the
             # list second, so one of the two sees the other.
-            if self._reason is None:
+            if not self.is_set():
                 waker.get(timeout)
         except queue.Empty:
             pass
@@ -51,24 +59,35 @@ class AbortSignal:
 
     def raise_if_set(self) -> None:
         """Raise :class:`RunAborted` if the run shall end: leaves unfinished work as unfinished."""
-        if self._reason is not None:
-            raise RunAborted(self._reason)
+        reason = self.reason
+        if reason is not None:
+            raise RunAborted(reason)
+
+    @property
+    def told(self) -> bool:
+        """Whether the run has been told to end; asking this does not look at the lease."""
+        return bool(self._reasons)
+
+    def look_at(self, lease: Lease | None) -> None:
+        """Look at the lease, or with None no more: who still asks then is not the handler."""
+        self._lease = lease
 
     def set(self, reason: Reason) -> bool:
         """Tell the run to end; False when it has been told before."""
-        if self._reason is not None:
+        if self._reasons:
             return False
-        self._reason = reason
+        self._reasons.append(reason)
         for waker in [*self._waiting]:
             waker.put(None)
-        return True
+        return self._reasons[0] == reason
 
 
 class RunContext:
     """What a handler is given: the facts of its run, and the signal that tells it to end.
 
-    ``slot`` is the instant that the run is for, ``attempt`` counts from 1, ``token`` names this
-    attempt, ``lateness`` is the seconds between the slot and the start.
+    ``slot`` is the instant that the run is for, ``attempt`` counts from 1, ``retry`` says how often
+    the run has failed and been tried again before, in whichever attempt. ``token`` names this
+    attempt, ``lateness`` is the seconds between the slot and the start of the attempt.
     """
 
     def __init__(
@@ -83,6 +102,7 @@ class RunContext:
         trigger: Trigger,
         lateness: float,
         signal: AbortSignal,
+        retry: int = 0,
     ) -> None:
         self.job = job
         self.slot = slot
@@ -91,6 +111,7 @@ class RunContext:
         self.instance = instance
         self.trigger = trigger
         self.lateness = lateness
+        self.retry = retry
         self.signal = signal
         self._fence = fence
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from leasecron.advice import on_claims, on_leases
 from leasecron.backends.base import Backend
+from leasecron.backends.plain import check_control
 from leasecron.clock import Clock
 from leasecron.cron import Cron
 from leasecron.durations import Duration
@@ -19,17 +20,21 @@ from leasecron.lifecycle import Lifecycle
 from leasecron.logger import logger
 from leasecron.model import from_seconds
 from leasecron.options import JobOptionArgs, JobOptions
-from leasecron.schedules import Every, Schedule, ask_next, shared
+from leasecron.schedules import Every, Once, Schedule, ask_next, instant_of, shared
 from leasecron.zones import find_zone
 
 H = TypeVar("H", bound=Callable[..., object])
 
 
 class JobMethods(ABC):
-    """The three ways to declare a job, for whatever takes declarations."""
+    """The ways to declare a job, for whatever takes declarations."""
 
     _tz: str | tzinfo
     """The time zone of ``cron`` jobs that name none."""
+
+    @abstractmethod
+    def _now(self) -> datetime:
+        """Return the instant from which durations count."""
 
     @abstractmethod
     def _declare(
@@ -111,6 +116,42 @@ class JobMethods(ABC):
         return self._declare(name, schedule, handler, options)
 
     @overload
+    def at(
+        self, name: str, when: datetime | Duration, handler: H, **options: Unpack[JobOptionArgs]
+    ) -> H: ...
+
+    @overload
+    def at(
+        self,
+        name: str,
+        when: datetime | Duration,
+        handler: None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> Callable[[H], H]: ...
+
+    def at(
+        self,
+        name: str,
+        when: datetime | Duration,
+        handler: H | None = None,
+        **options: Unpack[JobOptionArgs],
+    ) -> H | Callable[[H], H]:
+        """Run ``handler`` once, in one instance, at an aware datetime or so long from now.
+
+        The first declaration of the name fixes the instant in the store, and all others adopt it:
+        four workers that each say "in an hour" make one run. An instant that passed while nobody
+        declared the job is caught up as any slot is, by the option ``catch_up``. Declared again
+        after the run, under the same name, it does nothing.
+
+        It lives as long as some instance declares it, and is no task queue: the store knows its
+        instant and not its handler. Otherwise as :meth:`every`. Raises :class:`ConfigurationError`
+        on a store that knows only who won a slot.
+        """
+        check_name(name)
+        instant = instant_of(when, self._now(), what=f"job {shown(name)}: when")
+        return self._declare(name, Once(instant), handler, options)
+
+    @overload
     def add(
         self, name: str, schedule: Schedule, handler: H, **options: Unpack[JobOptionArgs]
     ) -> H: ...
@@ -180,6 +221,9 @@ class Declarations(JobMethods):
             raise ConfigurationError(f"there is no job {shown(name)}; declared are {names}")
         return job
 
+    def _now(self) -> datetime:
+        return from_seconds(self._clock.wall())
+
     def _declare(
         self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
     ) -> H | Callable[[H], H]:
@@ -191,6 +235,11 @@ class Declarations(JobMethods):
 
     def _take(self, name: str, schedule: Schedule, options: Mapping[str, Any], handler: H) -> H:
         job = declare(name, schedule, handler, options, self._defaults)
+        if isinstance(schedule, Once):
+            check_control(self._backend, f"job {shown(name)}: a job that runs once")
+        for option in job.options.needs_control:
+            value = shown(getattr(job.options, option))
+            check_control(self._backend, f"job {shown(name)}: option {option}={value}")
         if self._jobs.setdefault(name, job) is not job:
             raise ConfigurationError(f"job {shown(name)} is declared already; names are unique")
         if self._backend.kind == "claim-only":

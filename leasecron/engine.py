@@ -12,14 +12,17 @@ from datetime import datetime
 from itertools import islice
 
 from leasecron.backends.base import Backend, StoreEmptied
+from leasecron.backends.plain import has_control
 from leasecron.claim_only_runner import ClaimOnlyRunner
 from leasecron.clock import Clock, Waker
 from leasecron.events import EventBus
-from leasecron.jobs import DeclaredJob
+from leasecron.inbox import Inbox
+from leasecron.jobs import DeclaredJob, declaration_of
 from leasecron.lease_runner import LeaseRunner
-from leasecron.model import Retention
-from leasecron.recovery import Recovery, declaration_of
+from leasecron.model import OneOff, Retention
+from leasecron.recovery import Recovery
 from leasecron.runner import Runner
+from leasecron.schedules import Once
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 
@@ -61,14 +64,17 @@ class Engine:
         self._stopping = False
         self._closing = False
         self._waiting: list[Waker] = []
-        self._jobs: dict[DeclaredJob, None] = {}
+        self._jobs: dict[str, DeclaredJob] = {}
         self._to_prune: list[DeclaredJob] = []
-        self.store = StoreQueue(backend, clock, self._store_failed, self._released)
+        self._has_control = has_control(backend)
+        self.store = StoreQueue(backend, clock, self._store_failed, self._told)
         self.timers = JobTimers(clock, fire, self._schedule_failed, self._clocks_jumped)
         self.runner: Runner = _RUNNERS[backend.kind](
             clock, self.timers, self.store, bus, max_running, self._idle
         )
         self.recovery = Recovery(clock, self.timers, self.store, bus, self.runner)
+        self._inbox = Inbox(clock, self.timers, self.store, bus, self.runner, self._jobs.get)
+        self.runner.on_ended = self._inbox.run_ended
 
     # Any thread
 
@@ -82,6 +88,8 @@ class Engine:
         self.timers.post(self._prune)
         if self._has_leases:
             self.timers.post(self._be_seen_later)
+        if self._has_control:
+            self.timers.post(self._inbox.look)
         self.started = True
 
     def abandon(self) -> None:
@@ -125,12 +133,13 @@ class Engine:
     # The timers thread
 
     def _add(self, job: DeclaredJob) -> None:
-        if not (self._stopping or job.removed or job in self._jobs):
-            self._jobs[job] = None
+        if not (self._stopping or job.removed or self._jobs.get(job.name) is job):
+            self._jobs[job.name] = job
             self.recovery.recover(job)
 
     def _remove(self, job: DeclaredJob) -> None:
-        self._jobs.pop(job, None)
+        if self._jobs.get(job.name) is job:
+            del self._jobs[job.name]
         self.timers.disarm(job)
         self.runner.forget(job)
         self.recovery.forget(job)
@@ -180,7 +189,7 @@ class Engine:
     def _prune(self) -> None:
         """Go on with the pass over all jobs, of which each call of the store serves some."""
         if not self._to_prune:
-            self._to_prune = [*self._jobs]
+            self._to_prune = [*self._jobs.values()]
         batch, self._to_prune = self._to_prune[:PRUNE_JOBS], self._to_prune[PRUNE_JOBS:]
         self._prune_jobs([job.options.retention(job.name) for job in batch])
 
@@ -210,7 +219,7 @@ class Engine:
             return
         # Any one, or all instances would wait for each other at the row of the first.
         place = int(self._clock.random.random() * len(self._jobs))
-        job = next(islice(self._jobs, place, None))
+        job = next(islice(self._jobs.values(), place, None))
         self.store.submit("declare", declaration_of(job), self.timers.post, self._was_seen, job)
 
     def _was_seen(self, job: DeclaredJob, answer: object, _asked_at: float) -> None:
@@ -220,8 +229,11 @@ class Engine:
 
     def _declare_again(self) -> None:
         """Let a store that has lost all that it knew know the jobs."""
-        for job in self._jobs:
+        for job in self._jobs.values():
             self.store.submit("declare", declaration_of(job), lambda *_: None)
+            if isinstance(job.schedule, Once):
+                one_off = OneOff(job.name, job.schedule.instant)
+                self.store.submit("fix", one_off, lambda *_: None)
 
     def _clocks_jumped(self) -> None:
         self.runner.clocks_jumped()
@@ -229,8 +241,8 @@ class Engine:
     def _schedule_failed(self, job: DeclaredJob, error: Exception) -> None:
         self._bus.error("schedule", error, job.name)
 
-    def _released(self, job: str, slot: datetime) -> None:
-        self.timers.post(self.runner.released, job, slot)
+    def _told(self, job: str, slot: datetime) -> None:
+        self.timers.post(self._inbox.told, job, slot)
 
     def _store_failed(self, operation: str, items: object, error: BaseException) -> None:
         if isinstance(error, StoreEmptied):

@@ -68,6 +68,10 @@ class SchedulerStateError(LeasecronError, RuntimeError):
     """The call is not possible in this process, thread or state of the scheduler."""
 
 
+class GiveUp(LeasecronError):
+    """Raised by a handler to say that its run has failed for good, and is not worth a retry."""
+
+
 class RunAborted(BaseException):
     """Raised inside a handler whose run shall end: by ``raise_if_set()`` and ``ctx.sleep()``.
 

@@ -20,7 +20,11 @@ EVENT_NAMES: tuple[str, ...] = ("start", "success", "failure", "interrupted", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """An instance won an attempt and calls the handler; ``lateness`` is seconds after the slot."""
+    """An instance calls the handler of an attempt that it has won.
+
+    ``lateness`` is the seconds between the slot and the start of the attempt. ``retry`` is the
+    number of the retry that begins, or 0.
+    """
 
     name: ClassVar[EventName] = "start"
     at: datetime
@@ -31,6 +35,7 @@ class RunStarted:
     fence: int | None
     trigger: Trigger
     lateness: float
+    retry: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,9 @@ class RunSucceeded:
 class RunFailed:
     """The handler raised or ran past its timeout, or the run used up its attempts.
 
-    ``exception`` is None in the last case: nobody saw how the lost attempts ended.
+    ``exception`` is None in the last case: nobody saw how the lost attempts ended. With
+    ``will_retry`` the run goes on: this instance will call the handler again, and history has no
+    record of it yet.
     """
 
     name: ClassVar[EventName] = "failure"
@@ -59,6 +66,7 @@ class RunFailed:
     instance: str
     result: RunResult
     exception: BaseException | None
+    will_retry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +84,10 @@ class RunInterrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSkipped:
-    """This instance does not run the slot; ``holder`` is the one that does, where it is known."""
+    """This instance does not run the slot; ``holder`` is the one that does, where it is known.
+
+    A slot that is skipped as ``overlap`` may be run later where the job's option says so.
+    """
 
     name: ClassVar[EventName] = "skip"
     at: datetime

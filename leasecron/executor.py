@@ -8,6 +8,8 @@ state, then the history record is written, then the event is sent.
     running -- handler returned or raised --> decided --> end stored and recorded --> event
     running -- timeout --> decided, lease kept --> end stored and recorded --> event
                                           and when the thread is back at last: lease released
+
+A failure that is worth a retry decides nothing: see :mod:`leasecron.retries`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Protocol
 from leasecron.calls import Kind
 from leasecron.clock import Clock
 from leasecron.events import EventBus, RunFailed, RunInterrupted, RunStarted, RunSucceeded
-from leasecron.model import Ending, RunResult, Status, from_seconds
+from leasecron.model import MOST_OF_NOTE, Ending, Reason, RunResult, Status, from_seconds
+from leasecron.retries import Retries
 from leasecron.runs import LiveRun, error_text
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
@@ -51,6 +54,9 @@ class Executor:
         self._store = store
         self._bus = bus
         self._winner = winner
+        self._retries = Retries(
+            clock, timers, store, bus, winner.step, self.execute, self._end_between_tries
+        )
         self._workers = Workers(
             clock, timers, self._call_handler, lambda run: winner.step(run, self._thread_died)
         )
@@ -70,6 +76,7 @@ class Executor:
         """
         self._workers.reserve()
         run.running = True
+        run.signal.look_at(run.lease)
         try:
             self._begin(run)
         except Exception:
@@ -78,6 +85,12 @@ class Executor:
             if run.timeout is not None:
                 self._timers.cancel(run.timeout)
             raise
+
+    def tell(self, run: LiveRun, reason: Reason) -> None:
+        """Tell a run to end; one that waits for its next try ends at once."""
+        run.signal.set(reason)
+        if run.retrying:
+            self._retries.go_on(run)
 
     def _begin(self, run: LiveRun) -> None:
         if self._bus.wants("start"):
@@ -91,6 +104,7 @@ class Executor:
                     fence=run.fence,
                     trigger=run.claim.trigger,
                     lateness=run.lateness,
+                    retry=run.retries,
                 )
             )
         if run.job.options.timeout is not None:
@@ -105,8 +119,7 @@ class Executor:
         text: str | None = None
         try:
             if run.lease is not None and not run.lease.trusted(self._clock.monotonic()):
-                # The worker was long in coming, and so may be whoever tells of it.
-                run.signal.set("lease-lost")
+                run.signal.set("lease-lost")  # the worker was long in coming
                 run.signal.raise_if_set()
             contextvars.Context().run(run.job.call, run.context())
         except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the run, not us
@@ -139,19 +152,20 @@ class Executor:
         if not run.running:  # its thread was found dead, and its place given back
             return
         run.running = False
+        run.signal.look_at(None)
         try:
             self._workers.release()
             if run.timeout is not None:
                 self._timers.cancel(run.timeout)
             self._take_note(run, exception, error, ended)
         finally:  # whatever became of the rest
-            self._winner.handler_ended()
+            self.leave(run)
 
     def _thread_died(self, run: LiveRun) -> None:
         if run.running:  # else it died after its last word
-            run.running = False
+            run.running = run.retrying = False
             self._workers.release()
-            self._winner.handler_ended()
+            self.leave(run)
             raise RuntimeError(f"the thread of {run.key} has ended without a word")
 
     def _take_note(
@@ -163,20 +177,51 @@ class Executor:
     ) -> None:
         if run.given_up:
             self._winner.run_ended(run)
+        elif run.retrying:  # it ran past its timeout, which was a try that failed
+            self._retries.go_on(run)
         elif run.result is None:
-            run.exception, run.error = exception, error
-            run.decide(_classify(exception, told=run.signal.is_set()), ended)
-            self._store_end(run)
+            self._try_ended(run, exception, error, ended)
         elif run.recorded:  # it ran past its timeout; what it did since changes nothing
             self._settle(run)
 
+    def _try_ended(
+        self,
+        run: LiveRun,
+        exception: BaseException | None,
+        error: str | None,
+        ended: float,
+    ) -> None:
+        run.exception = exception
+        if exception is not None:  # a success keeps the error of the try before
+            run.error = error
+        status = _classify(exception, told=run.signal.told)
+        if status == "failed" and self._retries.wants(run, exception):
+            self._retries.fail(run, ended)
+        else:
+            run.decide(status, ended)
+            self._store_end(run)
+
+    def _end_between_tries(self, run: LiveRun) -> None:
+        run.decide("interrupted", self._clock.monotonic())
+        self._store_end(run)
+        self.leave(run)
+
+    def leave(self, run: LiveRun) -> None:
+        """Give back the place of a run that needs none, once."""
+        if run.has_place and not (run.running or run.retrying):
+            run.has_place = False
+            self._winner.handler_ended()
+
     def _timed_out(self, run: LiveRun) -> None:
-        if run.result is not None or not run.signal.set("timeout"):
+        if run.result is not None or run.retrying or not run.signal.set("timeout"):
             return
         run.exception = TimeoutError(
             f"job {run.claim.job!r} ran past its timeout of {run.job.options.timeout:g} s"
         )
         run.error = error_text(run.exception)
+        if self._retries.wants(run, run.exception):
+            self._retries.fail(run, self._clock.monotonic())
+            return
         run.decide("failed", self._clock.monotonic())
         self._store_end(run)
 
@@ -198,8 +243,10 @@ class Executor:
             keep_lease=run.running,
             # An attempt that starved its own heartbeat counts, or it would be tried for ever.
             counted=run.reason == "lease-lost",
+            pause=_note(run.result) if run.job.options.pause_on_failure else None,
         )
-        kind: Kind = "release" if interrupted else "finish"
+        # Who had to make way for a newer run has come to its end: nobody goes on with it.
+        kind: Kind = "release" if interrupted and run.reason != "replaced" else "finish"
         self._ask(kind, ending, run, self._recorded, run.result)
 
     def _recorded(self, run: LiveRun, answer: object, _asked_at: float) -> None:
@@ -275,6 +322,11 @@ class Executor:
                         reason=run.reason or "takeover",
                     )
                 )
+
+
+def _note(result: RunResult) -> str:
+    """Return why the job of a run that failed is paused."""
+    return f"the run of {result.slot.isoformat()} failed: {result.error}"[:MOST_OF_NOTE]
 
 
 def _classify(exception: BaseException | None, *, told: bool) -> Status:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from leasecron.errors import ConfigurationError, shown
+from leasecron.model import Declaration
 from leasecron.options import JobOptions, lay_over
 from leasecron.schedules import Schedule, check_schedule
 
@@ -61,6 +62,20 @@ class DeclaredJob:
             f"job {self.name!r}: the handler returned {kind}, whose code has not run; "
             f"{_REMEDIES[kind]}"
         )
+
+
+def declaration_of(job: DeclaredJob) -> Declaration:
+    """Return what a store is told of a job."""
+    return Declaration(job.name, _described(job))
+
+
+def _described(job: DeclaredJob) -> str:
+    """Return the schedule in words, for people who read the store."""
+    try:
+        text = str(job.schedule)[:500]
+    except BaseException:  # noqa: BLE001 - a user's schedule may raise anything
+        return type(job.schedule).__name__
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class JobsView(Mapping[str, Job]):

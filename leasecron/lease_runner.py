@@ -11,6 +11,7 @@ Everything here runs in the timers thread.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from leasecron.backups import Backups
@@ -19,7 +20,7 @@ from leasecron.errors import BackendUnavailable
 from leasecron.events import EventBus, RunFailed
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
-from leasecron.model import Claim, ClaimAnswer, Ending
+from leasecron.model import Claim, ClaimAnswer, Ending, LeaseState, Origin
 from leasecron.room import Request
 from leasecron.runner import Runner
 from leasecron.runs import LiveRun
@@ -49,14 +50,24 @@ class LeaseRunner(Runner):
         if not self._take_over(job, slot):
             self.watch(job, slot)
 
-    def watch(self, job: DeclaredJob, slot: datetime) -> None:
+    def watch(self, job: DeclaredJob, slot: datetime, origin: Origin = "scheduled") -> None:
         """Become a backup of a run that another instance holds."""
         if self._wanted(job) and (job.name, slot) not in self._runs:
-            self._backups.watch(job, slot)
+            self._backups.watch(job, slot, origin)
 
-    def released(self, job: str, slot: datetime) -> None:
+    def released(self, job: str, slot: datetime) -> bool:
         """Check a watched run at once that another instance has given back."""
-        self._backups.hurry((job, slot))
+        return self._backups.hurry((job, slot))
+
+    def meet(self, job: DeclaredJob, state: LeaseState) -> None:
+        """Begin a run that somebody asked for, or stand by for it."""
+        key = (job.name, state.slot)
+        if key in self._claiming:
+            return
+        is_new = not self._backups.knows(key)
+        self.watch(job, state.slot, state.origin)
+        if is_new and not state.alive:
+            self._backups.hurry(key)
 
     def clocks_jumped(self) -> None:
         """Send a heartbeat for every lease at once."""
@@ -88,8 +99,18 @@ class LeaseRunner(Runner):
         if not self._wanted(request.job):
             self._give_back(claim)
             return
+        if answer.trigger is not None:
+            claim = replace(claim, trigger=answer.trigger)
         lease = Lease(claim, request.job.options.heartbeat, asked_at)
-        run = LiveRun(request.job, claim, answer.attempt or 1, answer.fence, lease, self._clock)
+        run = LiveRun(
+            request.job,
+            claim,
+            answer.attempt or 1,
+            answer.fence,
+            lease,
+            self._clock,
+            answer.retries,
+        )
         if not lease.trusted(self._clock.monotonic()):
             late = BackendUnavailable("the store answered a won claim after its lease was over")
             self._not_started(request, claim, late)
@@ -126,6 +147,10 @@ class LeaseRunner(Runner):
                 self.watch(request.job, request.slot)
             case "overlap":
                 self._overlap(request, answer)
+            case "paused" if request.mode == "takeover":
+                self.watch(request.job, request.slot)
+            case "paused":
+                self._backups.replaces_nothing(request.job, request.slot)
             case "none":
                 self._backups.not_started(request.key)
             case _ if request.mode == "takeover":
@@ -133,11 +158,11 @@ class LeaseRunner(Runner):
 
     def _overlap(self, request: Request, answer: ClaimAnswer) -> None:
         """Watch the older run, and this one in case it starts."""
-        if request.mode == "claim":
-            self._backups.saw_overlap(request.job, request.slot)
+        self._backups.replaces_nothing(request.job, request.slot)
         if answer.other is not None:
             self.watch(request.job, answer.other)
         self.watch(request.job, request.slot)
+        self._backups.stands_behind(request.job, request.slot)
 
     def _failed(self, request: Request, claim: Claim, error: BaseException) -> None:
         if not self._wanted(request.job):
@@ -177,8 +202,11 @@ class LeaseRunner(Runner):
     def run_ended(self, run: LiveRun) -> None:
         """Forget a run whose end is recorded; an interrupted one is watched."""
         super().run_ended(run)
-        if run.given_up or (run.result is not None and run.result.status == "interrupted"):
+        interrupted = run.result is not None and run.result.status == "interrupted"
+        if run.given_up or (interrupted and run.reason != "replaced"):
             self.watch(run.job, run.claim.slot)
+        self._backups.hurry_behind(run.job)
+        self.on_ended(run.key)
 
     def _forget(self, run: LiveRun) -> None:
         super()._forget(run)
@@ -192,7 +220,7 @@ class LeaseRunner(Runner):
         now = self._clock.monotonic()
         trusted = lease.trusted(now)
         if not trusted:
-            run.signal.set("lease-lost")
+            self.executor.tell(run, "lease-lost")
         if lease.beat_due(now):
             self._beat(run, lease)
         due = min(lease.next_beat, lease.trusted_until) if trusted else lease.next_beat
@@ -208,16 +236,18 @@ class LeaseRunner(Runner):
         lease.queued = False
         if not run.needs_lease:  # answered after the end was recorded
             return
-        if answer == "ok":
+        if answer in ("ok", "replaced"):
             lease.renewed(asked_at)
             self._heartbeats_failing = False
+            if answer == "replaced" and run.result is None:
+                self.executor.tell(run, "replaced")
         elif answer == "lost":
             lease.lost = True
-            if not run.running:  # as it is once the end is stored, while its record waits
+            if not (run.running or run.retrying):  # the end is stored, and its record waits
                 return
             # While the lease was trusted it cannot have run out: its token was changed.
             trusted = lease.trusted(self._clock.monotonic())
-            run.signal.set("takeover" if trusted else "lease-lost")
+            self.executor.tell(run, "takeover" if trusted else "lease-lost")
         elif isinstance(answer, BaseException) and not self._heartbeats_failing:
             self._heartbeats_failing = True  # the next heartbeat tries again
             self._bus.error("heartbeat", answer)

@@ -7,12 +7,13 @@ as slow to make.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-Trigger = Literal["scheduled", "catch-up", "takeover", "manual"]
-Origin = Literal["scheduled", "manual"]
+Trigger = Literal["scheduled", "catch-up", "takeover", "manual", "backfill"]
+Origin = Literal["scheduled", "manual", "backfill"]
 Outcome = Literal["won", "running", "overlap", "late", "done", "none", "early", "paused"]
 Status = Literal["success", "failed", "interrupted", "lost"]
 Reason = Literal["stop", "takeover", "lease-lost", "timeout", "replaced"]
@@ -20,9 +21,16 @@ SkipReason = Literal["late", "taken", "overlap", "paused"]
 Overlap = Literal["skip", "allow", "queue", "cancel"]
 Mode = Literal["claim", "takeover"]
 HeartbeatAnswer = Literal["ok", "lost", "replaced"]
+AdvanceAnswer = Literal["waiting", "skipped", "ended", "busy", "paused", "stale"]
 
 MAX_RECORDS: Final = 100_000
 """History records kept per job, whatever its ``keep`` says."""
+
+WAITING: Final[frozenset[Overlap]] = frozenset({"queue", "cancel"})
+"""The rules by which a slot waits for older runs to end."""
+
+MOST_OF_NOTE: Final = 1000
+"""Characters of the note of a pause."""
 
 LARGEST_INTEGER: Final = 2**63 - 1
 """The largest that a store can keep."""
@@ -182,7 +190,7 @@ class RunState:
     ``state`` is ``waiting`` (nobody has begun it), ``running`` (an attempt is being made, or its
     lease ran out and nobody has taken it over), ``released``, or how it ended: ``success``,
     ``failed``, ``abandoned`` or ``replaced``. ``result`` is the record of its latest attempt, or
-    None while there is none.
+    None while there is none; what follows it is of that attempt too.
     """
 
     job: str
@@ -192,6 +200,42 @@ class RunState:
     retries: int
     instance: str
     result: RunResult | None
+    fence: int | None = None
+    trigger: Trigger = "manual"
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will be done for the run."""
+        return self.state in _STATUS_OF
+
+    def without_record(self) -> RunResult:
+        """Return what is known of a run that has ended, where its holder left no record."""
+        began_at = self.began_at or self.slot
+        ended_at = max(began_at, self.ended_at or began_at)
+        return RunResult(
+            self.job,
+            self.slot,
+            self.attempt,
+            self.fence,
+            self.instance,
+            self.trigger,
+            _STATUS_OF[self.state],
+            began_at,
+            ended_at,
+            (ended_at - began_at).total_seconds(),
+            None,
+            self.retries,
+        )
+
+
+_STATUS_OF: Mapping[str, Status] = {
+    "success": "success",
+    "failed": "failed",
+    "abandoned": "lost",
+    "replaced": "interrupted",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +266,64 @@ class Declaration:
 
     job: str
     schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewBackfill:
+    """A request to run the slots of a job in ``start <= slot < end`` that never succeeded.
+
+    ``total`` is how many those are, ``instance`` who asks.
+    """
+
+    job: str
+    start: datetime
+    end: datetime
+    total: int
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillState:
+    """A backfill as the store sees it.
+
+    Of its ``total`` slots so many have ``succeeded`` and so many have ``failed``. ``cursor`` is the
+    slot that it has come to, or None before the first; ``ended_at`` is None while it goes on.
+    """
+
+    job: str
+    start: datetime
+    end: datetime
+    total: int
+    instance: str
+    asked_at: datetime
+    cursor: datetime | None
+    succeeded: int
+    failed: int
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A request to go on with a backfill from ``cursor`` to ``slot``, or to its end with None.
+
+    The answer is ``waiting`` (the run is in the store, for anybody to begin), ``skipped`` (the slot
+    has succeeded), ``ended``, or what kept the store from it: ``busy`` (the slot is being run, or
+    one of the schedule waits, which goes first), ``paused``, or ``stale`` (somebody was faster, or
+    the run before has not ended).
+    """
+
+    job: str
+    asked_at: datetime
+    cursor: datetime | None
+    slot: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OneOff:
+    """A job that runs once, and the instant that an instance declares it for."""
+
+    job: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, TypedDict, get_args
 
 from leasecron import durations
 from leasecron.durations import Duration
@@ -23,6 +23,8 @@ CENTURY: Final = 100 * 365 * DAY
 
 KEEP_RECORDS: Final = 1000
 
+MOST_RETRIES: Final = 1000
+
 DEFAULTS: Final[Mapping[str, Any]] = {
     "lease": 20.0,
     "max_late": 300.0,
@@ -30,6 +32,11 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "jitter": None,
     "overlap": "skip",
     "max_attempts": 3,
+    "retries": 0,
+    "backoff": 10.0,
+    "backoff_max": 600.0,
+    "retry_on": (Exception,),
+    "pause_on_failure": False,
     "keep": KEEP_RECORDS,
 }
 
@@ -58,6 +65,11 @@ class JobOptionArgs(TypedDict, total=False):
     jitter: Duration
     overlap: Overlap
     max_attempts: int
+    retries: int
+    backoff: Duration
+    backoff_max: Duration
+    retry_on: type[Exception] | tuple[type[Exception], ...]
+    pause_on_failure: bool
     keep: int | str | timedelta
 
 
@@ -80,6 +92,12 @@ def _parse_one(name: str, value: Any, where: str) -> Any:
             return _overlap(value, what)
         case "max_attempts":
             return _count(value, what, most=LARGEST_INTEGER)
+        case "retries":
+            return _count(value, what, least=0, most=MOST_RETRIES)
+        case "retry_on":
+            return _exceptions(value, what)
+        case "pause_on_failure":
+            return _flag(value, what)
         case "keep":
             return _keep(value, what)
         case "max_late":
@@ -92,18 +110,38 @@ def _parse_one(name: str, value: Any, where: str) -> Any:
             return durations.seconds(value, what=what, zero=name in {"catch_up", "jitter"})
 
 
-def _overlap(value: Any, what: str) -> Literal["skip", "allow"]:
-    if isinstance(value, str) and value in {"skip", "allow"}:
-        return "skip" if value == "skip" else "allow"
-    raise ConfigurationError(f"{what} is {shown(value)}: right is 'skip' or 'allow'")
+def _overlap(value: Any, what: str) -> Overlap:
+    rules: tuple[Overlap, ...] = get_args(Overlap)
+    for rule in rules:
+        if isinstance(value, str) and value == rule:
+            return rule
+    right = ", ".join(map(repr, rules[:-1]))
+    raise ConfigurationError(f"{what} is {shown(value)}: right is {right} or {rules[-1]!r}")
 
 
-def _count(value: Any, what: str, *, most: int, or_else: str = "") -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+def _count(value: Any, what: str, *, least: int = 1, most: int, or_else: str = "") -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ConfigurationError(
-            f"{what} is {shown(value)}: right is {or_else}an int from 1 to {most}"
+            f"{what} is {shown(value)}: right is {or_else}an int from {least} to {most}"
         )
     return int(value)
+
+
+def _exceptions(value: Any, what: str) -> tuple[type[Exception], ...]:
+    kinds = value if isinstance(value, tuple) else (value,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise ConfigurationError(
+                f"{what} is {shown(value)}: right is a class of exceptions, such as OSError, or a"
+                " tuple of them"
+            )
+    return kinds
+
+
+def _flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{what} is {shown(value)}: right is True or False")
+    return value
 
 
 def _keep(value: Any, what: str) -> int | float:
@@ -151,6 +189,17 @@ def check_jitter(values: Mapping[str, Any], where: str) -> None:
         raise ConfigurationError(
             f"{where}option jitter is {jitter} s: right is less than max_late ({max_late} s), "
             "or runs would be late by it alone"
+        )
+
+
+def check_backoff(values: Mapping[str, Any], where: str) -> None:
+    """Refuse a backoff above its maximum, where both values are known."""
+    if "backoff" not in values or "backoff_max" not in values:
+        return
+    backoff, most = values["backoff"], values["backoff_max"]
+    if backoff > most:
+        raise ConfigurationError(
+            f"{where}option backoff is {backoff} s: right is at most backoff_max ({most} s)"
         )
 
 

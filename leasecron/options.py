@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from leasecron.durations import Duration
-from leasecron.model import Overlap, Retention, Trigger
+from leasecron.model import WAITING, Overlap, Retention, Trigger
 from leasecron.option_values import (
     CENTURY,
     DAY,
@@ -23,6 +23,7 @@ from leasecron.option_values import (
     UNSET,
     JobOptionArgs,
     Unset,
+    check_backoff,
     check_heartbeat,
     check_interval,
     check_jitter,
@@ -58,8 +59,15 @@ class JobOptions(_Given):
     - ``jitter`` (None: see :meth:`jitter_for`): a run is fired up to this long after its slot, by
       chance; less than ``max_late`` and less than the interval of the job.
     - ``overlap`` (``'skip'``): whether a slot is skipped while an older run of the job has a lease;
-      ``'allow'`` runs both.
+      ``'allow'`` runs both. With ``'queue'`` the newest slot waits until the older run has ended;
+      with ``'cancel'`` it does so too, and the older run's signal is set with ``replaced``.
     - ``max_attempts`` (3): the attempts of a run that may end by a lost lease.
+    - ``retries`` (0): how often a run that failed is tried again, by whichever instance has it.
+    - ``backoff`` (10 s): how long the run waits for its first retry, and twice as long for each
+      further one, up to ``backoff_max`` (10 min); by chance up to a quarter less.
+    - ``retry_on`` (``Exception``): the exceptions after which a run is tried again, that of its own
+      timeout (``TimeoutError``) among them; never :class:`GiveUp`.
+    - ``pause_on_failure`` (False): whether the job is paused once a run of it has failed for good.
     - ``keep`` (1000): the history kept, as a count of records (an int) or as a duration (text or a
       ``timedelta``). Without it: 1000 records and all of the last 24 hours.
 
@@ -74,6 +82,11 @@ class JobOptions(_Given):
     jitter: float | None
     overlap: Overlap
     max_attempts: int
+    retries: int
+    backoff: float
+    backoff_max: float
+    retry_on: tuple[type[Exception], ...]
+    pause_on_failure: bool
     keep: int | float
 
     def __init__(
@@ -87,6 +100,11 @@ class JobOptions(_Given):
         jitter: Duration | Unset = UNSET,
         overlap: Overlap | Unset = UNSET,
         max_attempts: int | Unset = UNSET,
+        retries: int | Unset = UNSET,
+        backoff: Duration | Unset = UNSET,
+        backoff_max: Duration | Unset = UNSET,
+        retry_on: type[Exception] | tuple[type[Exception], ...] | Unset = UNSET,
+        pause_on_failure: bool | Unset = UNSET,
         keep: int | str | timedelta | Unset = UNSET,
     ) -> None:
         arguments = {
@@ -98,11 +116,17 @@ class JobOptions(_Given):
             "jitter": jitter,
             "overlap": overlap,
             "max_attempts": max_attempts,
+            "retries": retries,
+            "backoff": backoff,
+            "backoff_max": backoff_max,
+            "retry_on": retry_on,
+            "pause_on_failure": pause_on_failure,
             "keep": keep,
         }
         values = parse(arguments, where="")
         check_heartbeat(values, where="")
         check_jitter(values, where="")
+        check_backoff(values, where="")
         self._fill(values)
 
     def _fill(self, given: Mapping[str, Any]) -> None:
@@ -118,6 +142,15 @@ class JobOptions(_Given):
         """Whether only slots since the job was first seen in the store are caught up."""
         return "catch_up" not in self.given
 
+    @property
+    def needs_control(self) -> list[str]:
+        """The options in effect that not every store can serve."""
+        return [
+            *(["retries"] if self.retries else []),
+            *(["overlap"] if self.overlap in WAITING else []),
+            *(["pause_on_failure"] if self.pause_on_failure else []),
+        ]
+
     def jitter_for(self, gap: float | None) -> float:
         """Return the width of the jitter of a slot that the next one follows after ``gap`` seconds.
 
@@ -129,6 +162,15 @@ class JobOptions(_Given):
             width = min(0.5, self.max_late / 4)
             return width if gap is None else min(width, gap * 0.05)
         return width if gap is None else min(width, gap * 0.95)
+
+    def retry_delay(self, retry: int, chance: float) -> float:
+        """Return the seconds to wait for the ``retry``-th retry, from 1; ``chance`` is of [0, 1).
+
+        The delay doubles, and jitter keeps those that failed together from coming together again:
+        https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+        """
+        doubled = self.backoff * 2.0 ** min(retry - 1, 60)
+        return min(self.backoff_max, doubled) * (1 - chance / 4)
 
     def lateness_limit(self, trigger: Trigger) -> float:
         """Return how many seconds after its slot a claim with this trigger may still win.
@@ -171,6 +213,9 @@ class JobOptions(_Given):
         return (*values, type(self.keep), self.given)
 
 
+_BACKOFF = {name: DEFAULTS[name] for name in ("backoff", "backoff_max")}
+
+
 def _filled(given: Mapping[str, Any]) -> JobOptions:
     options = JobOptions()
     options._fill(given)  # noqa: SLF001 - the other constructor; __init__ would parse twice
@@ -191,6 +236,7 @@ def lay_over(
     values.update(parse(arguments, where))
     check_heartbeat({"lease": DEFAULTS["lease"], **values}, where)
     check_jitter({"max_late": DEFAULTS["max_late"], **values}, where)
+    check_backoff({**_BACKOFF, **values}, where)
     check_interval(values, where, schedule)
     # With the type: 60 records and 60.0 seconds are equal numbers and different options.
     return _shared(tuple((name, value, type(value)) for name, value in sorted(values.items())))

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.events import EventBus
-from leasecron.jobs import DeclaredJob
+from leasecron.jobs import DeclaredJob, declaration_of
 from leasecron.lease_runner import LeaseRunner
-from leasecron.model import Declaration, LeaseState
+from leasecron.model import LeaseState, OneOff
 from leasecron.runner import Runner
-from leasecron.schedules import ask_latest, ask_next
+from leasecron.schedules import Once, ask_latest, ask_next
 from leasecron.store import StoreQueue
 from leasecron.timers import JobTimers
 
@@ -55,7 +55,9 @@ class Recovery:
         options = job.options
         if slot is None or now - slot >= timedelta(seconds=options.catch_up):
             return
-        if options.catch_up_since_first_seen and slot < (job.first_seen or now):
+        # A slot of a schedule may lie before the job was thought of; an instant was asked for.
+        since_first_seen = options.catch_up_since_first_seen and not isinstance(job.schedule, Once)
+        if since_first_seen and slot < (job.first_seen or now):
             return
         following = ask_next(job.schedule, slot)
         gap = (following - slot).total_seconds() if following is not None else None
@@ -91,8 +93,26 @@ class Recovery:
         declaration = declaration_of(job)
         post, step = self._timers.post, self._step
         self._store.submit("declare", declaration, post, step, job, self._declared, job)
-        if self._leases is not None:
-            self._store.submit("unfinished", job.name, post, step, job, self._recovered, job)
+        if isinstance(job.schedule, Once):
+            one_off = OneOff(job.name, job.schedule.instant)
+            self._store.submit("fix", one_off, post, step, job, self._fixed, job)
+        elif self._leases is not None:
+            self._ask_for_unfinished(job)
+
+    def _fixed(self, job: DeclaredJob, at: datetime | BaseException, _asked_at: float) -> None:
+        """Adopt the instant at which a job runs that runs once."""
+        if job.removed or job not in self._asked:
+            return
+        if isinstance(at, BaseException):
+            self._bus.error("fix", at, job.name)
+            self._ask_later(job)
+            return
+        job.schedule = Once(at)
+        self._ask_for_unfinished(job)
+
+    def _ask_for_unfinished(self, job: DeclaredJob) -> None:
+        post, step = self._timers.post, self._step
+        self._store.submit("unfinished", job.name, post, step, job, self._recovered, job)
 
     def _declared(
         self, job: DeclaredJob, first_seen: datetime | BaseException, asked_at: float
@@ -126,7 +146,9 @@ class Recovery:
             latest = None
         if self._leases is not None:
             for state in states:
-                if state.alive:
+                if state.origin != "scheduled":
+                    self._leases.meet(job, state)
+                elif state.alive:
                     self._leases.watch(job, state.slot)
                 elif latest is None or state.slot >= latest:
                     self._leases.take_over(job, state.slot)
@@ -148,17 +170,3 @@ class Recovery:
         self._later.pop(job, None)
         if job in self._asked:  # not recovered or removed meanwhile
             self._ask(job)
-
-
-def declaration_of(job: DeclaredJob) -> Declaration:
-    """Return what a store is told of a job."""
-    return Declaration(job.name, _described(job))
-
-
-def _described(job: DeclaredJob) -> str:
-    """Return the schedule in words, for people who read the store."""
-    try:
-        text = str(job.schedule)[:500]
-    except BaseException:  # noqa: BLE001 - a user's schedule may raise anything
-        return type(job.schedule).__name__
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -17,7 +17,7 @@ from leasecron.events import EventBus
 from leasecron.executor import Executor
 from leasecron.jobs import DeclaredJob
 from leasecron.logger import logger
-from leasecron.model import Claim, ClaimAnswer, Trigger
+from leasecron.model import Claim, ClaimAnswer, LeaseState, Trigger
 from leasecron.room import Request, Room
 from leasecron.runs import Key, LiveRun
 from leasecron.store import StoreQueue
@@ -42,6 +42,7 @@ class Runner(ABC):
         self._bus = bus
         self.executor = Executor(clock, timers, store, bus, self)
         self._on_idle = on_idle
+        self.on_ended: Callable[[Key], object] = lambda _key: None
         # Seeded here, so in the process that claims; os.urandom would be a switch of threads each.
         self._tokens = random.Random()
         self._runs: dict[Key, LiveRun] = {}
@@ -56,8 +57,12 @@ class Runner(ABC):
             self._room.ask(Request(job, slot, trigger))
 
     @abstractmethod
-    def released(self, job: str, slot: datetime) -> None:
-        """Take note that another instance has given a run back."""
+    def released(self, job: str, slot: datetime) -> bool:
+        """Take note that a run was given back, if it is watched here; else answer False."""
+
+    @abstractmethod
+    def meet(self, job: DeclaredJob, state: LeaseState) -> None:
+        """Take note of a run that somebody asked for and that has not ended."""
 
     @abstractmethod
     def clocks_jumped(self) -> None:
@@ -72,8 +77,8 @@ class Runner(ABC):
         self._stopping = True
         self._room.forget()
         self._store.drop_claims(lambda claims: self._timers.post(self._dropped, claims))
-        for run in self._runs.values():
-            run.signal.set("stop")
+        for run in [*self._runs.values()]:
+            self.executor.tell(run, "stop")
 
     def resume(self) -> None:
         """Claim again after a ``stop`` that has not come to its end."""
@@ -93,8 +98,11 @@ class Runner(ABC):
         try:
             function(run, *facts)
         except Exception:
+            waited = run.retrying
             run.give_up()
             if not run.running:
+                if waited:
+                    self.executor.leave(run)
                 self.run_ended(run)
             raise
 
@@ -153,6 +161,7 @@ class Runner(ABC):
             max_late=options.lateness_limit(request.trigger),
             mode=request.mode,
             trigger=request.trigger,
+            pause_on_failure=options.pause_on_failure,
         )
         self._claiming.add(request.key)
         give_up = self._clock.monotonic() + max(0.0, request.time_left(self._clock))
@@ -210,6 +219,8 @@ class Runner(ABC):
                 self._early(request, answer.wait or 1.0)
             case "overlap":
                 self._bus.skip(request.job.name, request.slot, "overlap", answer.holder)
+            case "paused":
+                self._bus.skip(request.job.name, request.slot, "paused")
             case _:
                 self._bus.skip(request.job.name, request.slot, "taken", answer.holder)
 

@@ -29,10 +29,12 @@ class LiveRun:
     __slots__ = (
         "attempt",
         "claim",
+        "counting",
         "error",
         "exception",
         "fence",
         "given_up",
+        "has_place",
         "job",
         "key",
         "lateness",
@@ -41,6 +43,9 @@ class LiveRun:
         "reason",
         "recorded",
         "result",
+        "retries",
+        "retry_timer",
+        "retrying",
         "running",
         "signal",
         "started",
@@ -57,6 +62,7 @@ class LiveRun:
         fence: int | None,
         lease: Lease | None,
         clock: Clock,
+        retries: int = 0,
     ) -> None:
         self.job = job
         self.claim = claim
@@ -69,8 +75,13 @@ class LiveRun:
         self.lateness = max(0.0, self.started_at - claim.slot.timestamp())
         self.started = clock.monotonic()
         self.running = False  # while the handler's thread is not back
+        self.has_place = True  # among those that its instance runs
         self.timeout: Timer | None = None
         self.tick: Timer | None = None  # of its heartbeats
+        self.retries = retries  # how often it was tried again, in attempts before as well
+        self.retrying = False  # from when a try has failed until the next one begins
+        self.counting = False  # while the store has not heard of that
+        self.retry_timer: Timer | None = None
         self.exception: BaseException | None = None
         self.error: str | None = None
         self.result: RunResult | None = None  # set once it is decided how the run ended
@@ -95,24 +106,29 @@ class LiveRun:
             instance=self.claim.instance,
             trigger=self.claim.trigger,
             lateness=self.lateness,
+            retry=self.retries,
             signal=self.signal,
         )
 
     def give_up(self) -> None:
         """Let the lease run out, so that another instance can take the run over."""
         self.given_up = True
-        self.owned = False
+        self.owned = self.retrying = False
         self.signal.set("lease-lost")
 
     def decide(self, status: Status, ended: float) -> None:
-        """Settle how the run ended, at the monotonic time ``ended``.
+        """Settle how the run ended, at the monotonic time ``ended``."""
+        self.result = self.result_of(status, ended)
+
+    def result_of(self, status: Status, ended: float) -> RunResult:
+        """Return what is told of the attempt if it ended so, at the monotonic time ``ended``.
 
         Both instants are of the clock at the start, so that a step of the wall clock meanwhile
         neither stretches the run nor ends it before it began.
         """
         started_at = from_seconds(self.started_at)
         ended_at = from_seconds(self.started_at + max(0.0, ended - self.started))
-        self.result = RunResult(
+        return RunResult(
             job=self.claim.job,
             slot=self.claim.slot,
             attempt=self.attempt,
@@ -124,6 +140,7 @@ class LiveRun:
             ended_at=ended_at,
             duration=(ended_at - started_at).total_seconds(),
             error=self.error,
+            retries=self.retries,
         )
 
 

@@ -15,7 +15,8 @@ from leasecron import forks
 from leasecron.backends.base import Backend
 from leasecron.backends.urls import backend_for
 from leasecron.clock import Clock, SystemClock
-from leasecron.declarations import Declarations, H
+from leasecron.control import Controls
+from leasecron.declarations import H
 from leasecron.engine import Engine
 from leasecron.errors import ConfigurationError, SchedulerStateError, shown
 from leasecron.events import (
@@ -42,7 +43,7 @@ _PAGE = 1000  # records that one call of the store returns at most: none of them
 _DEFAULTS = JobOptions()
 
 
-class Scheduler(Declarations):
+class Scheduler(Controls):
     """Runs jobs at their slots, each slot in exactly one of all instances that share ``store``.
 
     An instance is a process that calls ``start()``. A crashed instance's run is attempted again by

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -13,7 +15,18 @@ from leasecron.durations import Duration, seconds, text
 from leasecron.errors import ConfigurationError, shown
 from leasecron.zones import naive, to_utc
 
-__all__ = ["Cron", "Every", "Schedule", "ask_latest", "ask_next", "check_schedule", "shared"]
+__all__ = [
+    "Cron",
+    "Every",
+    "Once",
+    "Schedule",
+    "ask_latest",
+    "ask_next",
+    "check_schedule",
+    "instant_of",
+    "schedule_in_words",
+    "shared",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -84,7 +97,39 @@ class Every:
         return f"every {text(self.interval)}"
 
 
-_OWN = frozenset({Cron, Every})
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A single slot, an aware instant, in whole milliseconds (rounded down)."""
+
+    instant: datetime
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.instant, datetime) or self.instant.utcoffset() is None:
+            raise ConfigurationError(
+                f"instant is {shown(self.instant)}: right is an aware datetime, such as"
+                " datetime.now(UTC)"
+            )
+        object.__setattr__(self, "instant", _cut(to_utc(self.instant)))
+
+    def next_after(self, t: datetime, /) -> datetime | None:
+        """Return the instant if it is after ``t``."""
+        return self.instant if self._is_after(t) else None
+
+    def latest_at(self, t: datetime, /) -> datetime | None:
+        """Return the instant if it is not after ``t``."""
+        return None if self._is_after(t) else self.instant
+
+    def _is_after(self, t: datetime) -> bool:
+        try:
+            return self.instant > t
+        except TypeError:
+            raise naive(t) from None
+
+    def __str__(self) -> str:
+        return f"once at {self.instant.isoformat()}"
+
+
+_OWN = frozenset({Cron, Every, Once})
 _Own = TypeVar("_Own", Cron, Every)
 
 
@@ -92,6 +137,38 @@ _Own = TypeVar("_Own", Cron, Every)
 def shared(schedule: _Own) -> _Own:
     """Return the first schedule that was equal, so that all jobs that have it have one object."""
     return schedule
+
+
+def instant_of(when: datetime | Duration, now: datetime, what: str) -> datetime:
+    """Return an aware datetime as it is, and a duration as so long after ``now``.
+
+    Raises :class:`ConfigurationError`, beginning with ``what``, for anything else.
+    """
+    if isinstance(when, datetime):
+        if when.utcoffset() is None:
+            raise ConfigurationError(
+                f"{what} is {shown(when)}: right is an aware datetime, such as"
+                " datetime(2026, 12, 24, 18, tzinfo=UTC), or a duration from now, such as '1h'"
+            )
+        return when
+    return now + timedelta(seconds=seconds(when, what=what, zero=True))
+
+
+_EVERY = re.compile(r"every (\S+)")
+_CRON = re.compile(r"cron '([^']+)' \((\S+)\)")
+
+
+def schedule_in_words(text: str) -> Schedule | None:
+    """Return the schedule that ``str()`` put into these words, or None for one of a user's own.
+
+    For those who have only the store, which keeps the words.
+    """
+    with suppress(ConfigurationError):  # it only looked like one of ours
+        if match := _EVERY.fullmatch(text):
+            return Every(match[1])
+        if match := _CRON.fullmatch(text):
+            return Cron(match[1], match[2])
+    return None
 
 
 def check_schedule(schedule: object, what: str) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from leasecron.backends.base import Backend
-from leasecron.backends.servers import Notifying
+from leasecron.backends.servers import Notifying, Telling
 from leasecron.calls import (
     Call,
     Close,
@@ -38,8 +38,8 @@ class StoreQueue:
     """Hands calls to the store thread and answers back.
 
     ``reply`` runs in the store thread and must only hand over. ``on_error`` is told of an outage
-    once per kind of call, with the items that the failed call served; ``on_released`` of runs that
-    other instances have given back, where the store tells of them.
+    once per kind of call, with the items that the failed call served; ``on_told`` of runs that were
+    given back or asked for, where the store tells of them.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class StoreQueue:
         backend: Backend,
         clock: Clock,
         on_error: Callable[[str, Sequence[Any], BaseException], None],
-        on_released: Callable[[str, datetime], None] | None = None,
+        on_told: Callable[[str, datetime], None] | None = None,
     ) -> None:
         self._backend = backend
         self._clock = clock
         self._outages = Outages(backend, clock, on_error)
-        self._on_released = on_released
+        self._on_told = on_told
         # In simulated time a thread waits for nothing else than its clock.
-        is_heard = on_released is not None and isinstance(clock, SystemClock)
+        is_heard = on_told is not None and isinstance(clock, SystemClock)
         self._notifying = backend if is_heard and isinstance(backend, Notifying) else None
         self._waker: Waker
         if self._notifying is None:
@@ -236,12 +236,12 @@ class StoreQueue:
             self._take(item)
 
     def _hear_from_now_on(self) -> None:
-        if self._notifying is not None and self._on_released is not None:
-            self._notifying.hear(self._on_released)
+        if self._on_told is not None and isinstance(self._backend, Telling):
+            self._backend.hear(self._on_told)
 
     def _hear_no_more(self) -> None:
-        if self._notifying is not None and self._on_released is not None:
-            self._notifying.hear_no_more(self._on_released)
+        if self._on_told is not None and isinstance(self._backend, Telling):
+            self._backend.hear_no_more(self._on_told)
 
     def _take(self, item: Any) -> None:
         match item:

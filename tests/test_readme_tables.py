@@ -31,6 +31,11 @@ MEANINGS: dict[tuple[str, str], bool] = {
     ("jitter", "up to 0.5 s"): OPTIONS.jitter is None and OPTIONS.jitter_for(HOUR) == 0.5,
     ("overlap", '`"skip"`'): OPTIONS.overlap == "skip",
     ("max_attempts", "3"): OPTIONS.max_attempts == 3,
+    ("retries", "0"): OPTIONS.retries == 0,
+    ("backoff", "10 s"): OPTIONS.backoff == 10.0,
+    ("backoff_max", "10 min"): OPTIONS.backoff_max == 600.0,
+    ("retry_on", "`Exception`"): OPTIONS.retry_on == (Exception,),
+    ("pause_on_failure", "False"): OPTIONS.pause_on_failure is False,
     ("keep", "1000 records and at least 24 h"): (
         (OPTIONS.retention("job").records, OPTIONS.retention("job").age) == (1000, 24 * HOUR)
     ),
@@ -80,7 +85,8 @@ def test_the_table_of_the_context_has_every_attribute() -> None:
     rows = table("| `ctx.` |")
     assert {name for first, _ in rows for name in names(first)} == public(make_context())
     signal = next(second for first, second in rows if names(first) == ["signal"])
-    assert set(names(signal)) - set(get_args(Reason)) == public(AbortSignal) - {"set"}
+    ours = {"set", "told", "look_at"}
+    assert set(names(signal)) - set(get_args(Reason)) == public(AbortSignal) - ours
 
 
 def test_the_methods_of_the_table_exist_with_these_parameters() -> None:
@@ -118,7 +124,7 @@ def test_the_names_of_the_events_are_listed_in_order() -> None:
     assert f"`{' '.join(EVENT_NAMES)}`" in TEXT
 
 
-@pytest.mark.parametrize("name", ["runs", "results", "jobs"])
+@pytest.mark.parametrize("name", ["runs", "results", "jobs", "pauses", "backfills"])
 def test_the_tables_of_the_store_have_the_columns_that_readers_are_told(
     tmp_path: Path, name: str
 ) -> None:

@@ -22,6 +22,9 @@ from leasecron.backends.checks import Check
 from leasecron.clock import Clock
 from leasecron.errors import BackendUnavailable
 from leasecron.model import (
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -30,7 +33,9 @@ from leasecron.model import (
     JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
+    OneOff,
     Pause,
     Retention,
     Retry,
@@ -155,6 +160,13 @@ class LeaseBackend(Backend, Protocol):
 class ControlBackend(LeaseBackend, Protocol):
     """A store with leases in which runs are also retried and asked for, and jobs paused."""
 
+    @property
+    def look_every(self) -> float | None:
+        """Seconds after which to call :meth:`asked_for` again; None: whoever hears is told of all.
+
+        Other processes tell of nothing, or may fail to.
+        """
+
     def retry(self, retries: Sequence[Retry]) -> list[bool]:
         """Keep how often runs are tried again; False where the lease is over or another's."""
 
@@ -175,6 +187,30 @@ class ControlBackend(LeaseBackend, Protocol):
 
     def run_state(self, job: str, slot: datetime) -> RunState | None:
         """Return how a run stands, or None where the store does not know it."""
+
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        """Begin a backfill unless one of the job goes on; return the one that goes on then.
+
+        Whoever hears is told of it, by its start.
+        """
+
+    def backfills(self) -> list[BackfillState]:
+        """Return the backfills that go on, by job; as quickly as :meth:`asked_for`."""
+
+    def backfill(self, job: str) -> BackfillState | None:
+        """Return the newest backfill of a job, whether it goes on or not."""
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        """Return the slots in ``start <= slot < end`` that succeeded, as far as that is known."""
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        """Go on with a backfill; see :mod:`leasecron.backends.backfills`."""
+
+    def cancel_backfill(self, job: str) -> bool:
+        """End a backfill before its time; a live run of it goes on. False where none goes on."""
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        """Return the instant of each job, which is the one that was given first."""
 
     def pause(self, job: str, note: str) -> bool:
         """Let no claim of the job win from now on; False where the store does not know the job.

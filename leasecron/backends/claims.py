@@ -25,10 +25,7 @@ from leasecron.backends.rows import (
     renew_lease,
     replaces,
 )
-from leasecron.model import Claim, ClaimAnswer, NewRun, Overlap, RunResult, Trigger, from_ms
-
-WAITING: Final[frozenset[Overlap]] = frozenset({"queue", "cancel"})
-"""The rules by which a slot waits for older runs to end."""
+from leasecron.model import WAITING, Claim, ClaimAnswer, NewRun, RunResult, Trigger, from_ms
 
 ABANDONED: Final = "a run has used up its attempts"
 """The note of a pause that no holder could write, since none was left."""
@@ -89,7 +86,7 @@ def decide(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAns
     abandoned = verdict == "abandon"
     if abandoned and claim.pause_on_failure:
         table.pause(claim.job, ABANDONED)
-    closed = _close(row, "abandoned" if abandoned else "replaced", table, moment)
+    closed = close_run(row, "abandoned" if abandoned else "replaced", table, moment)
     return ClaimAnswer("done", holder=row.instance, closed=closed, abandoned=abandoned)
 
 
@@ -132,7 +129,7 @@ def _judge_unclaimed(
     if answer is not None:
         return answer
     answer = _overlap(claim, slot, table)
-    if answer is not None and claim.overlap in WAITING:
+    if answer is not None and (claim.overlap in WAITING or _is_behind_backfill(claim, slot, table)):
         return "wait"
     return answer or "win"
 
@@ -152,6 +149,13 @@ def _overlap(claim: Claim, slot: int, table: RunTable) -> ClaimAnswer | None:
     return ClaimAnswer("overlap", holder=other.instance, other=from_ms(other.slot))
 
 
+def _is_behind_backfill(claim: Claim, slot: int, table: RunTable) -> bool:
+    """Say whether only runs of backfills stand in the way: those cost the schedule no slot."""
+    runs = table.open_runs(claim.job)
+    live = () if runs is None else runs.live.values()
+    return all(row.origin == "backfill" for row in live if row.slot != slot)
+
+
 def _goes_on(row: RunRow) -> bool:
     """Say whether a run whose lease is over was begun and is to be taken over."""
     return row.attempt > 0 and row.state not in ENDED and not row.cancelled
@@ -167,19 +171,19 @@ def _wait(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAnsw
     assert answer is not None
     assert runs is not None
     waiting = new_row(NewRun(claim.job, claim.slot, claim.instance, claim.trigger), slot, moment)
-    before = [row for row in runs.over.values() if not row.attempt and row.origin == "scheduled"]
-    if claim.overlap == "cancel":
+    others = [row for row in runs.over.values() if not row.attempt and row.origin == "scheduled"]
+    for row in others:
+        if row.slot < slot:
+            close_run(row, "replaced", table, moment)
+    is_newest = not any(row.slot > slot for row in others)
+    if not is_newest or table.claimed_between(claim.job, slot, moment.wall):
+        waiting.state = "replaced"
+        answer = ClaimAnswer("done", holder=claim.instance)
+    elif claim.overlap == "cancel":
         for row in [*runs.live.values()]:
             if row.slot < slot and replaces(row) and not row.cancelled:
                 row.cancelled = True
                 table.put(row)
-    for row in before:
-        if row.slot < slot:
-            _close(row, "replaced", table, moment)
-    is_newest = not any(row.slot > slot for row in before)
-    if not is_newest or table.claimed_between(claim.job, slot, moment.wall):
-        waiting.state = "replaced"
-        answer = ClaimAnswer("done", holder=claim.instance)
     table.put(waiting)
     return answer
 
@@ -201,7 +205,7 @@ def new_row(run: NewRun, slot: int, moment: Moment) -> RunRow:
         lease_until=moment.wall,
         boot=LEASE_ENDED,
         lease_mono=0,
-        origin="manual" if run.trigger == "manual" else "scheduled",
+        origin="scheduled" if run.trigger not in ("manual", "backfill") else run.trigger,
     )
 
 
@@ -261,14 +265,14 @@ def _settle(
     fresh token, and a lease that the winner takes for over is ended for everybody.
     """
     if row.state not in ENDED and row.slot < won.slot and won.origin == row.origin == "scheduled":
-        return _close(row, "replaced", table, moment)
+        return close_run(row, "replaced", table, moment)
     if row.boot != LEASE_ENDED and (claim.overlap != "allow" or row.state in ENDED):
         end_lease(row, moment)
         table.put(row)
     return ()
 
 
-def _close(row: RunRow, state: str, table: RunTable, moment: Moment) -> tuple[RunResult, ...]:
+def close_run(row: RunRow, state: str, table: RunTable, moment: Moment) -> tuple[RunResult, ...]:
     """End a run in its holder's place; the fresh token makes all that he still says stale."""
     closed = _count_lost(row, table, moment)
     row.state = state

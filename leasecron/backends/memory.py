@@ -6,31 +6,25 @@ schedulers that share it.
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from sys import intern
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
+from leasecron.backends.backfills import BackfillRow, advance, backfill_state, end_backfill
 from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.checks import Check
 from leasecron.backends.claims import decide, new_row
 from leasecron.backends.holders import finish, heartbeat, may_record, release, retry
+from leasecron.backends.memory_tables import NOTHING, Tables, prunable_fences, prunable_rows
 from leasecron.backends.rows import (
     ENDED,
     Moment,
-    OpenRuns,
-    RunRow,
-    is_open,
-    lost_result,
     pauses_kept,
-    prunable,
     read_moment,
-    replaces,
     run_state,
     unfinished_state,
     valid_text,
@@ -40,7 +34,9 @@ from leasecron.clock import Clock, SystemClock
 from leasecron.errors import SchedulerStateError
 from leasecron.model import (
     LARGEST_INTEGER,
-    MAX_RECORDS,
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -49,7 +45,9 @@ from leasecron.model import (
     JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
+    OneOff,
     Pause,
     Retention,
     Retry,
@@ -59,141 +57,6 @@ from leasecron.model import (
     to_ms,
 )
 
-_NOTHING: Mapping[int, Any] = MappingProxyType({})
-
-
-@dataclass(slots=True)
-class _Pause:
-    """A pause in integer milliseconds; ``until`` is None while it lasts."""
-
-    since: int
-    until: int | None
-    note: str
-
-
-class _Tables:
-    """The rows, as the decisions see them; of a job that never ran there is nothing but its name.
-
-    ``first_seen`` and the pruned mark of a job are integer milliseconds; ``declared`` is its
-    schedule in words and when it was last seen.
-    """
-
-    def __init__(self, created: Moment) -> None:
-        self.runs: dict[str, dict[int, RunRow]] = {}
-        self._open: dict[str, dict[int, RunRow]] = {}
-        self._seen: dict[str, OpenRuns] = {}
-        self.results: dict[str, dict[int, RunResult]] = {}
-        self.first_seen: dict[str, int] = {}
-        self.declared: dict[str, tuple[str, int]] = {}
-        self.pauses: dict[str, list[_Pause]] = {}
-        self._pruned: dict[str, int] = {}
-        self._fence = created.wall
-        self._moment = created
-
-    def row(self, job: str, slot: int) -> RunRow | None:
-        return self.runs.get(job, _NOTHING).get(slot)
-
-    def begin(self, moment: Moment) -> None:
-        """Begin a call: leases are judged afresh."""
-        self._moment = moment
-        self._seen.clear()
-
-    def open_runs(self, job: str) -> OpenRuns | None:
-        found = self._seen.get(job)
-        if found is None:
-            found = self._seen[job] = OpenRuns(self._open.get(job, _NOTHING).values(), self._moment)
-        return found
-
-    def unfinished(self, job: str) -> list[RunRow]:
-        found = self._open.get(job, _NOTHING)
-        return [row for row in found.values() if row.state not in ENDED]
-
-    def claimed_between(self, job: str, after: int, until: int) -> bool:
-        rows = self.runs.get(job, _NOTHING)
-        return any(after < slot <= until and replaces(row) for slot, row in rows.items())
-
-    def pruned(self, job: str) -> int | None:
-        return self._pruned.get(job)
-
-    def is_paused(self, job: str, slot: int | None) -> bool:
-        return any(
-            pause.until is None or (slot is not None and pause.since <= slot <= pause.until)
-            for pause in self.pauses.get(job, ())
-        )
-
-    def pause(self, job: str, note: str) -> None:
-        pauses = self.pauses.setdefault(job, [])
-        last = pauses[-1] if pauses else None
-        if last is None or (last.until is not None and last.until < self._moment.wall):
-            pauses.append(_Pause(self._moment.wall, None, note))
-        elif last.until is not None:  # begun in the moment in which that one ended
-            last.until, last.note = None, note
-
-    def resume(self, job: str) -> None:
-        pauses = self.pauses.get(job)
-        if pauses and pauses[-1].until is None:
-            pauses[-1].until = max(self._moment.wall, pauses[-1].since)
-
-    def next_fence(self) -> int:
-        self._fence += 1
-        return self._fence - 1
-
-    def put(self, row: RunRow) -> None:
-        self.runs.setdefault(row.job, {})[row.slot] = row
-        if is_open(row):
-            self._open.setdefault(row.job, {})[row.slot] = row
-        else:
-            self._close(row)
-        if row.job in self._seen:
-            self._seen[row.job].put(row)
-
-    def record(self, result: RunResult) -> None:
-        assert result.fence is not None
-        self.results.setdefault(result.job, {}).setdefault(result.fence, result)
-
-    def remove(self, row: RunRow, moment: Moment) -> None:
-        """Prune a row. An attempt that nobody saw the end of leaves its record."""
-        if row.state == "claimed":
-            self.record(lost_result(row, moment))
-        del self.runs[row.job][row.slot]
-        self._close(row)
-        self.first_seen.setdefault(row.job, moment.wall)
-        if row.origin == "scheduled":
-            self._pruned[row.job] = max(row.slot, self._pruned.get(row.job, row.slot))
-
-    def forget_pauses(self, job: str, before: int) -> None:
-        kept = [p for p in self.pauses.get(job, ()) if p.until is None or p.until >= before]
-        if kept:
-            self.pauses[job] = kept
-        else:
-            self.pauses.pop(job, None)
-
-    def open_rows(self) -> Iterator[RunRow]:
-        for rows in self._open.values():
-            yield from rows.values()
-
-    def withdraw(self, job: str, slot: int) -> bool:
-        row = self.row(job, slot)
-        if row is None or row.attempt or row.origin == "scheduled":
-            return False
-        del self.runs[job][slot]
-        self._close(row)
-        return True
-
-    def job_state(self, name: str) -> JobState:
-        first_seen = self.first_seen[name]
-        schedule, last_seen = self.declared.get(name, ("", first_seen))
-        last = self.pauses[name][-1] if self.pauses.get(name) else None
-        if last is None or last.until is not None:
-            return JobState(name, schedule, from_ms(first_seen), from_ms(last_seen))
-        since = from_ms(last.since)
-        return JobState(name, schedule, from_ms(first_seen), from_ms(last_seen), since, last.note)
-
-    def _close(self, row: RunRow) -> None:
-        rows = self._open.get(row.job)
-        if rows is not None and rows.pop(row.slot, None) is not None and not rows:
-            del self._open[row.job]
-
 
 class MemoryBackend:
     """A store with leases in the memory of this process."""
@@ -201,12 +64,13 @@ class MemoryBackend:
     kind: Literal["lease"] = "lease"
     description = "memory://"
     warnings: Sequence[str] = ()
+    look_every: float | None = None
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clock: Clock = SystemClock()
         self._opened = 0
-        self._tables: _Tables | None = None
+        self._tables: Tables | None = None
         self._hearers: list[Told] = []
 
     def checks(self) -> list[Check]:
@@ -219,7 +83,7 @@ class MemoryBackend:
             if not self._opened:
                 self._clock = clock or SystemClock()
             if self._tables is None:
-                self._tables = _Tables(read_moment(self._clock, local=True))
+                self._tables = Tables(read_moment(self._clock, local=True))
             self._opened += 1
 
     def close(self) -> None:
@@ -273,8 +137,8 @@ class MemoryBackend:
         with self._call() as (tables, moment):
             answers = [_add_run(run, to_ms(run.slot), tables, moment) for run in runs]
         for run, added in zip(runs, answers, strict=True):
-            for told in self._hearers if added else ():
-                told(run.job, run.slot)
+            if added:
+                self._tell(run.job, run.slot)
         return answers
 
     def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
@@ -293,7 +157,61 @@ class MemoryBackend:
             row = tables.row(job, to_ms(slot))
             if row is None:
                 return None
-            return run_state(row, tables.results.get(job, _NOTHING).get(row.fence))
+            return run_state(row, tables.results.get(job, NOTHING).get(row.fence))
+
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        with self._call() as (tables, moment):
+            row = tables.backfills.get(backfill.job)
+            if row is None or row.ended_at is not None:
+                asked_at = moment.wall if row is None else max(moment.wall, row.asked_at + 1)
+                row = BackfillRow(
+                    backfill.job,
+                    to_ms(backfill.start),
+                    to_ms(backfill.end),
+                    backfill.total,
+                    backfill.instance,
+                    asked_at,
+                )
+                tables.put_backfill(row)
+            state = backfill_state(row)
+        self._tell(backfill.job, backfill.start)
+        return state
+
+    def backfills(self) -> list[BackfillState]:
+        with self._call() as (tables, _moment):
+            rows = sorted(tables.backfills.items())
+            return [backfill_state(row) for _job, row in rows if row.ended_at is None]
+
+    def backfill(self, job: str) -> BackfillState | None:
+        with self._call() as (tables, _moment):
+            row = tables.backfill(job)
+            return None if row is None else backfill_state(row)
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        with self._call() as (tables, _moment):
+            rows = tables.runs.get(job, NOTHING).values()
+            slots = {from_ms(row.slot) for row in rows if row.state == "success"}
+            results = tables.results.get(job, NOTHING).values()
+            slots |= {result.slot for result in results if result.status == "success"}
+            return sorted(slot for slot in slots if start <= slot < end)
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        slot = None if asked.slot is None else to_ms(asked.slot)
+        cursor = None if asked.cursor is None else to_ms(asked.cursor)
+        with self._call() as (tables, moment):
+            return advance(asked, slot, cursor, tables, moment)
+
+    def cancel_backfill(self, job: str) -> bool:
+        with self._call() as (tables, moment):
+            row = tables.backfill(job)
+            if row is None or row.ended_at is not None:
+                return False
+            end_backfill(row, tables, moment)
+            return True
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        with self._call() as (tables, _moment):
+            return [from_ms(tables.fixed.setdefault(each.job, to_ms(each.at))) for each in jobs]
 
     def pause(self, job: str, note: str) -> bool:
         with self._call() as (tables, _moment):
@@ -347,7 +265,7 @@ class MemoryBackend:
             found = [
                 (fence, result)
                 for name in jobs
-                for fence, result in tables.results.get(name, _NOTHING).items()
+                for fence, result in tables.results.get(name, NOTHING).items()
                 if fence < below
             ]
             found.sort(key=lambda item: item[0], reverse=True)
@@ -357,12 +275,12 @@ class MemoryBackend:
         with self._call() as (tables, moment):
             room = PRUNE_BATCH
             for retention in retentions:
-                rows = _prunable_rows(retention, tables, moment)
+                rows = prunable_rows(retention, tables, moment)
                 for row in rows[:room]:
                     tables.remove(row, moment)
                 left = len(rows) > room
                 room -= min(room, len(rows))
-                fences = _prunable_fences(retention, tables, moment)
+                fences = prunable_fences(retention, tables, moment)
                 for fence in fences[:room]:
                     del tables.results[retention.job][fence]
                 if left or len(fences) > room:
@@ -371,8 +289,12 @@ class MemoryBackend:
                 tables.forget_pauses(retention.job, moment.wall - pauses_kept(retention))
             return False
 
+    def _tell(self, job: str, slot: datetime) -> None:
+        for told in [*self._hearers]:
+            told(job, slot)
+
     @contextmanager
-    def _call(self) -> Iterator[tuple[_Tables, Moment]]:
+    def _call(self) -> Iterator[tuple[Tables, Moment]]:
         with self._lock:
             if not self._opened or self._tables is None:
                 raise SchedulerStateError("the store memory:// is not open")
@@ -381,10 +303,9 @@ class MemoryBackend:
             yield self._tables, moment
 
 
-def _add_run(run: NewRun, slot: int, tables: _Tables, moment: Moment) -> bool:
+def _add_run(run: NewRun, slot: int, tables: Tables, moment: Moment) -> bool:
     row = tables.row(run.job, slot)
     if row is None:
-        tables.first_seen.setdefault(run.job, moment.wall)
         tables.put(new_row(run, slot, moment))
         return True
     return row.origin != "scheduled"
@@ -394,21 +315,3 @@ def _kept(result: RunResult) -> RunResult:
     """Return the record as every store gives it back: the duration is that between its instants."""
     duration = max(0, to_ms(result.ended_at) - to_ms(result.started_at)) / 1000
     return replace(result, duration=duration, error=valid_text(result.error))
-
-
-def _prunable_rows(retention: Retention, tables: _Tables, moment: Moment) -> list[RunRow]:
-    rows = tables.runs.get(retention.job, _NOTHING)
-    newest = max((slot for slot, row in rows.items() if replaces(row)), default=-math.inf)
-    old = [row for slot, row in rows.items() if slot + retention.runs * 1000 < moment.wall]
-    found = [row for row in old if prunable(row, newest, retention.runs, moment)]
-    return sorted(found, key=lambda row: row.slot)
-
-
-def _prunable_fences(retention: Retention, tables: _Tables, moment: Moment) -> list[int]:
-    results = tables.results.get(retention.job, _NOTHING)
-    if len(results) <= retention.records:
-        return []
-    fences = sorted(results, reverse=True)
-    oldest = moment.wall - retention.age * 1000
-    old = [f for f in fences[retention.records :] if to_ms(results[f].ended_at) < oldest]
-    return sorted({*old, *fences[MAX_RECORDS:]})

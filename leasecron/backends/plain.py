@@ -15,6 +15,25 @@ from leasecron.model import Declaration, Retention, from_seconds
 _CLAIM_ONLY = ("open", "close", "claim", "save_results", "history")
 _LEASE = ("heartbeat", "finish", "release", "unfinished")
 REQUIRED = {"claim-only": _CLAIM_ONLY, "lease": (*_CLAIM_ONLY, *_LEASE)}
+CONTROL = (
+    "retry",
+    "add_runs",
+    "withdraw",
+    "asked_for",
+    "run_state",
+    "add_backfill",
+    "backfills",
+    "backfill",
+    "succeeded",
+    "advance",
+    "cancel_backfill",
+    "fix",
+    "pause",
+    "resume",
+    "pauses",
+    "jobs",
+    "look_every",
+)
 OPTIONAL = ("description", "warnings", "checks", "declare", "prune", "suspend", "forget")
 
 
@@ -63,6 +82,20 @@ class _Completed:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend if hasattr(self._backend, name) else self._defaults, name)
+
+
+def has_control(backend: Backend) -> bool:
+    """Say whether runs in this store can be retried and asked for, and jobs paused."""
+    return backend.kind == "lease" and all(hasattr(backend, name) for name in CONTROL)
+
+
+def check_control(backend: Backend, what: str) -> None:
+    """Raise :class:`ConfigurationError`, beginning with ``what``, for a store without control."""
+    if not has_control(backend):
+        raise ConfigurationError(
+            f"{what} needs a store such as sqlite:////path/to/file.db, postgresql://host/database,"
+            f" redis://host/number or memory://; {backend.description} cannot do it"
+        )
 
 
 def complete(backend: object, kind: str) -> Backend:

@@ -12,7 +12,7 @@ each transaction another session, as pgbouncer does, may stand in between.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
 from datetime import datetime
 from typing import Any
@@ -23,15 +23,26 @@ from leasecron.backends.postgres_connection import PostgresConnection, connect
 from leasecron.backends.postgres_errors import translated
 from leasecron.backends.postgres_schema import in_schema, quoted, script_of, version_of
 from leasecron.backends.postgres_urls import Address
+from leasecron.backends.postgres_values import (
+    HEARTBEAT_ANSWERS,
+    claim_answer,
+    columns_of_pauses,
+    columns_of_results,
+    job_state,
+    kept_text,
+    lease_state,
+    pause_of,
+    record,
+    row_values,
+    run_state,
+)
 from leasecron.backends.postgres_wire import Wire
-from leasecron.backends.rows import LEASE_ENDED, RunRow, keys_of, valid_text
+from leasecron.backends.rows import keys_of
 from leasecron.backends.server_backend import (
     Columns,
     ServerBackend,
     columns_of_claims,
     columns_of_leases,
-    early,
-    result_of,
 )
 from leasecron.backends.transfer import Absorbed, Page
 from leasecron.model import (
@@ -41,15 +52,19 @@ from leasecron.model import (
     Declaration,
     Ending,
     HeartbeatAnswer,
+    JobState,
     LeaseRef,
     LeaseState,
+    NewRun,
+    Pause,
+    Retry,
     RunResult,
+    RunState,
     from_ms,
     to_ms,
 )
 
 _CALL = "SELECT {schema}.{call}"
-_ESCAPE = "\x1a"
 
 
 class PostgresBackend(ServerBackend[Wire]):
@@ -57,8 +72,8 @@ class PostgresBackend(ServerBackend[Wire]):
 
     ``url`` is a URL as libpq takes it, ``postgresql://user:password@host:port/database``, with its
     options; ``?schema=`` names the schema, "leasecron" without it, which is made where it is
-    missing. A second connection listens for runs that are given back, so that they are taken over
-    at once; behind a pooler, and with ``?listen=off``, there is none. The password is in no
+    missing. A second connection listens for runs that are given back or asked for, so that they are
+    taken at once; behind a pooler, and with ``?listen=off``, there is none. The password is in no
     description, error or log line. Wrong values raise ConfigurationError.
     """
 
@@ -93,28 +108,70 @@ class PostgresBackend(ServerBackend[Wire]):
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         if not claims:
             return []
-        found = self._call("claim", *columns_of_claims(claims))
+        *columns, pauses = columns_of_claims(claims)
+        found = self._call("claim", *columns, pauses if any(pauses) else [])
         answers = zip(*found, strict=True)
-        return [_answer(claim, values) for claim, values in zip(claims, answers, strict=True)]
+        return [claim_answer(claim, values) for claim, values in zip(claims, answers, strict=True)]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
         if not leases:
             return []
         found = self._call("heartbeat", *columns_of_leases(leases))
-        return ["ok" if renewed else "lost" for renewed in found]
+        return [HEARTBEAT_ANSWERS[each] for each in found]
 
     def finish(self, endings: Sequence[Ending]) -> list[bool]:
-        return self._end("finish", endings)
+        return self._end("finish", endings, [kept_text(each.pause) for each in endings])
 
     def release(self, endings: Sequence[Ending]) -> list[bool]:
         return self._end("release", endings)
 
+    def retry(self, retries: Sequence[Retry]) -> list[bool]:
+        if not retries:
+            return []
+        found: list[bool] = self._call(
+            "retry",
+            *keys_of(retries),
+            [each.token for each in retries],
+            [each.retries for each in retries],
+        )
+        return found
+
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
         found = self._call("unfinished", list(jobs)) if jobs else None
-        return [
-            LeaseState(job, from_ms(slot), attempt, alive)
-            for job, slot, attempt, alive in found or ()
-        ]
+        return [lease_state(values) for values in found or ()]
+
+    def add_runs(self, runs: Sequence[NewRun]) -> list[bool]:
+        if not runs:
+            return []
+        instances, triggers = [run.instance for run in runs], [run.trigger for run in runs]
+        answers: list[bool] = self._call("add_runs", *keys_of(runs), instances, triggers)
+        for run, added in zip(runs, answers, strict=True):
+            if added:
+                self._tell(run.job, run.slot)  # the server tells other processes only
+        return answers
+
+    def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
+        found: list[bool] = self._call("withdraw", *keys_of(runs)) if runs else []
+        return found
+
+    def asked_for(self) -> list[LeaseState]:
+        return [lease_state(values) for values in self._call("asked_for") or ()]
+
+    def run_state(self, job: str, slot: datetime) -> RunState | None:
+        found = self._ask("run_state($1, $2)", [job, str(to_ms(slot))])
+        return None if found is None else run_state(job, slot, found)
+
+    def pause(self, job: str, note: str) -> bool:
+        return bool(self._ask("pause($1, $2)", [job, kept_text(note)]))
+
+    def resume(self, job: str) -> bool:
+        return bool(self._ask("resume($1)", [job]))
+
+    def pauses(self, job: str) -> list[Pause]:
+        return [pause_of(job, values) for values in self._ask("pauses_of($1)", [job]) or ()]
+
+    def jobs(self) -> list[JobState]:
+        return [job_state(values) for values in self._call("known_jobs") or ()]
 
     def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
         if not jobs:
@@ -127,7 +184,7 @@ class PostgresBackend(ServerBackend[Wire]):
     def save_results(self, results: Sequence[RunResult]) -> None:
         kept = [result for result in results if result.fence is not None]
         if kept:
-            self._call("save_results", *_columns_of(kept))
+            self._call("save_results", *columns_of_results(kept))
 
     def raise_fences(self, next_fence: int) -> None:
         """Give no fence below this one from now on."""
@@ -139,9 +196,11 @@ class PostgresBackend(ServerBackend[Wire]):
         if page.jobs:
             jobs = self._call("absorb_jobs", *zip(*map(astuple, page.jobs), strict=True))
         if page.runs:
-            runs = self._call("absorb_runs", *zip(*map(_row, page.runs), strict=True))
+            runs = self._call("absorb_runs", *zip(*map(row_values, page.runs), strict=True))
         if page.results:
-            records, clashing = self._call("absorb_results", *_columns_of(page.results))
+            records, clashing = self._call("absorb_results", *columns_of_results(page.results))
+        if page.pauses:
+            self._call("absorb_pauses", *columns_of_pauses(page.pauses))
         return Absorbed(jobs, runs, records, clashing)
 
     def history(
@@ -152,7 +211,7 @@ class PostgresBackend(ServerBackend[Wire]):
         below = LARGEST_INTEGER if before is None or before.fence is None else before.fence
         most = min(limit, LARGEST_INTEGER)
         found = self._ask("history($1, $2, $3)", [job, str(below), str(most)])
-        return [_result(values) for values in found or ()]
+        return [record(values) for values in found or ()]
 
     def _checks(self, wire: Wire) -> list[Check]:
         return checks_of(wire, self.description)
@@ -163,7 +222,7 @@ class PostgresBackend(ServerBackend[Wire]):
     def _notices(self) -> list[str]:
         return self._server.notices()
 
-    def _end(self, function: str, endings: Sequence[Ending]) -> list[bool]:
+    def _end(self, function: str, endings: Sequence[Ending], *columns: Sequence[Any]) -> list[bool]:
         if not endings:
             return []
         found: list[bool] = self._call(
@@ -173,6 +232,7 @@ class PostgresBackend(ServerBackend[Wire]):
             [each.status for each in endings],
             [each.keep_lease for each in endings],
             [each.counted for each in endings],
+            *columns,
         )
         return found
 
@@ -185,57 +245,3 @@ class PostgresBackend(ServerBackend[Wire]):
         statement = in_schema(_CALL.replace("{call}", call), self.address.schema)
         answer = self._server.ask(statement, values)
         return json.loads(answer) if answer else None
-
-
-def _row(row: RunRow) -> tuple[Any, ...]:
-    *values, boot, _lease_mono = astuple(row)
-    return (*values, boot == LEASE_ENDED)
-
-
-def _columns_of(results: Sequence[RunResult]) -> tuple[Sequence[Any], ...]:
-    return (
-        [each.fence for each in results],
-        *keys_of(results),
-        [each.attempt for each in results],
-        [each.instance for each in results],
-        [each.trigger for each in results],
-        [each.status for each in results],
-        [to_ms(each.started_at) for each in results],
-        [to_ms(each.ended_at) for each in results],
-        [_without_nul(each.error) for each in results],
-    )
-
-
-def _answer(claim: Claim, values: Sequence[Any]) -> ClaimAnswer:
-    outcome, attempt, fence, holder, other, abandoned, closed = values
-    if outcome == "early":
-        return early(claim, other)
-    return ClaimAnswer(
-        outcome,
-        attempt,
-        fence,
-        holder,
-        None if other is None else from_ms(other),
-        None,
-        () if closed is None else tuple(_result(record.values()) for record in closed),
-        abandoned,
-    )
-
-
-def _result(values: Iterable[Any]) -> RunResult:
-    *known, error = values
-    return result_of([*known, _with_nul(error)])
-
-
-def _without_nul(text: str | None) -> str | None:
-    """Return text that the server can keep: it has none with a NUL in it."""
-    text = valid_text(text)
-    if text is None or not ("\0" in text or _ESCAPE in text):
-        return text
-    return text.replace(_ESCAPE, _ESCAPE + "1").replace("\0", _ESCAPE + "0")
-
-
-def _with_nul(text: str | None) -> str | None:
-    if text is None or _ESCAPE not in text:
-        return text
-    return text.replace(_ESCAPE + "0", "\0").replace(_ESCAPE + "1", _ESCAPE)

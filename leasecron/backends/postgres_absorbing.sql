@@ -35,7 +35,8 @@ $body$;
 
 CREATE OR REPLACE FUNCTION {schema}.absorb_runs(
     jobs json, slots json, states json, tokens json, attempts json, losses json, fences json,
-    released_fences json, instances json, triggers json, claimed json, leases json, ends json
+    released_fences json, instances json, triggers json, claimed json, leases json, ends json,
+    retried json, origins json, cancellations json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     added bigint;
@@ -47,7 +48,8 @@ BEGIN
     SELECT
         a.job, a.slot::bigint, a.state, a.token, a.attempt::integer, a.lost::integer,
         a.fence::bigint, a.released_fence::bigint, a.instance, a.trigger, a.claimed_at::bigint,
-        a.lease_until::bigint, a.lease_ended::boolean
+        a.lease_until::bigint, a.lease_ended::boolean, a.retries::integer, a.origin,
+        a.cancelled::boolean
     FROM ROWS FROM (
         json_array_elements_text(jobs), json_array_elements_text(slots),
         json_array_elements_text(states), json_array_elements_text(tokens),
@@ -55,10 +57,11 @@ BEGIN
         json_array_elements_text(fences), json_array_elements_text(released_fences),
         json_array_elements_text(instances), json_array_elements_text(triggers),
         json_array_elements_text(claimed), json_array_elements_text(leases),
-        json_array_elements_text(ends)
+        json_array_elements_text(ends), json_array_elements_text(retried),
+        json_array_elements_text(origins), json_array_elements_text(cancellations)
     ) AS a(
         job, slot, state, token, attempt, lost, fence, released_fence, instance, trigger,
-        claimed_at, lease_until, lease_ended
+        claimed_at, lease_until, lease_ended, retries, origin, cancelled
     )
     ORDER BY a.job, a.slot::bigint
     ON CONFLICT (job, slot) DO NOTHING;
@@ -71,7 +74,7 @@ $body$;
 -- are of other attempts than what has their place is answered too.
 CREATE OR REPLACE FUNCTION {schema}.absorb_results(
     fences json, jobs json, slots json, attempts json, instances json, triggers json,
-    statuses json, started json, ended json, errors json
+    statuses json, started json, ended json, errors json, retried json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     added bigint;
@@ -80,14 +83,15 @@ BEGIN
     INSERT INTO {schema}.results
     SELECT
         a.fence::bigint, a.job, a.slot::bigint, a.attempt::integer, a.instance, a.trigger, a.status,
-        a.started::bigint, a.ended::bigint, a.error
+        a.started::bigint, a.ended::bigint, a.error, a.retries::integer
     FROM ROWS FROM (
         json_array_elements_text(fences), json_array_elements_text(jobs),
         json_array_elements_text(slots), json_array_elements_text(attempts),
         json_array_elements_text(instances), json_array_elements_text(triggers),
         json_array_elements_text(statuses), json_array_elements_text(started),
-        json_array_elements_text(ended), json_array_elements_text(errors)
-    ) AS a(fence, job, slot, attempt, instance, trigger, status, started, ended, error)
+        json_array_elements_text(ended), json_array_elements_text(errors),
+        json_array_elements_text(retried)
+    ) AS a(fence, job, slot, attempt, instance, trigger, status, started, ended, error, retries)
     ORDER BY a.fence::bigint
     ON CONFLICT (fence) DO NOTHING;
     GET DIAGNOSTICS added = ROW_COUNT;
@@ -98,5 +102,23 @@ BEGIN
     JOIN {schema}.results AS r ON r.fence = a.fence::bigint
     WHERE (r.job, r.slot, r.attempt) <> (a.job, a.slot::bigint, a.attempt::integer);
     RETURN json_build_array(added, clashing);
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION {schema}.absorb_pauses(
+    jobs json, begins json, ends json, notes json
+) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $body$
+DECLARE
+    names text[] := ARRAY(SELECT DISTINCT j FROM unnest({schema}.texts(jobs)) AS j);
+BEGIN
+    PERFORM {schema}.lock_jobs(names, {schema}.now_ms());
+    INSERT INTO {schema}.pauses
+    SELECT a.job, a.paused_at::bigint, a.resumed_at::bigint, a.note
+    FROM ROWS FROM (
+        json_array_elements_text(jobs), json_array_elements_text(begins),
+        json_array_elements_text(ends), json_array_elements_text(notes)
+    ) AS a(job, paused_at, resumed_at, note)
+    ON CONFLICT (job, paused_at) DO NOTHING;
+    PERFORM {schema}.note_pauses(names);
 END
 $body$;

@@ -28,7 +28,7 @@ BEGIN
 END
 $body$;
 
--- Lock jobs and their open runs for claims, which alone make new runs; who is not known is noted.
+-- Lock jobs and their open runs for whoever makes new runs; a job that is not known is noted.
 CREATE OR REPLACE FUNCTION {schema}.lock_jobs(names text[], now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $body$
 BEGIN
@@ -48,7 +48,7 @@ CREATE OR REPLACE FUNCTION {schema}.free_claims(waiting {schema}.asked_claim[])
 RETURNS SETOF {schema}.asked_claim LANGUAGE sql STABLE AS $body$
     SELECT
         a.place, a.job, a.slot, a.token, a.instance, a.lease, a.overlap,
-        a.max_attempts, a.max_late, a.mode, a.trigger
+        a.max_attempts, a.max_late, a.mode, a.trigger, a.pause_on_failure
     FROM (
         SELECT w.*, count(*) OVER (PARTITION BY w.job) AS of_job FROM unnest(waiting) AS w
     ) AS a
@@ -58,12 +58,32 @@ RETURNS SETOF {schema}.asked_claim LANGUAGE sql STABLE AS $body$
         WHERE r.job = a.job AND (r.state IN ('claimed', 'released') OR NOT r.lease_ended)
     )
     AND NOT EXISTS (SELECT FROM {schema}.runs AS r WHERE r.job = a.job AND r.slot = a.slot)
-    AND NOT EXISTS (SELECT FROM {schema}.jobs AS j WHERE j.name = a.job AND j.pruned >= a.slot)
+    AND NOT EXISTS (
+        SELECT FROM {schema}.jobs AS j WHERE j.name = a.job
+        AND (j.pruned >= a.slot OR j.paused_until >= a.slot AND a.mode = 'claim')
+    )
+$body$;
+
+-- The places of claims that a pause answers: of a run that is new, or one that could go on.
+CREATE OR REPLACE FUNCTION {schema}.paused_claims(waiting {schema}.asked_claim[], now bigint)
+RETURNS SETOF bigint LANGUAGE sql STABLE AS $body$
+    SELECT a.place FROM unnest(waiting) AS a
+    JOIN {schema}.jobs AS j ON j.name = a.job
+    LEFT JOIN {schema}.runs AS r ON r.job = a.job AND r.slot = a.slot
+    WHERE j.paused_until >= a.slot AND CASE
+        WHEN r.job IS NULL THEN
+            a.mode = 'claim' AND {schema}.is_paused_at(j, a.slot)
+            AND NOT coalesce(j.pruned >= a.slot AND j.pruned <= now, false)
+        ELSE
+            {schema}.is_paused(j)
+            AND NOT {schema}.has_ended(r) AND NOT {schema}.is_alive(r, now)
+            AND {schema}.losses_of(r) < a.max_attempts AND NOT {schema}.is_replaced(r, now)
+    END
 $body$;
 
 CREATE OR REPLACE FUNCTION {schema}.claim(
     jobs json, slots json, tokens json, instances json, leases json, overlap_rules json,
-    max_attempts json, max_lates json, modes json, triggers json
+    max_attempts json, max_lates json, modes json, triggers json, pauses_on_failure json
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     asked {schema}.asked_claim[];
@@ -75,16 +95,19 @@ BEGIN
     asked := ARRAY(
         SELECT ROW(
             a.place, a.job, a.slot::bigint, a.token, a.instance, a.lease::bigint, a.overlap,
-            a.max_attempts::integer, a.max_late::double precision, a.mode, a.trigger
+            a.max_attempts::integer, a.max_late::double precision, a.mode, a.trigger,
+            a.pause_on_failure::boolean
         )::{schema}.asked_claim
         FROM ROWS FROM (
             json_array_elements_text(jobs), json_array_elements_text(slots),
             json_array_elements_text(tokens), json_array_elements_text(instances),
             json_array_elements_text(leases), json_array_elements_text(overlap_rules),
             json_array_elements_text(max_attempts), json_array_elements_text(max_lates),
-            json_array_elements_text(modes), json_array_elements_text(triggers)
+            json_array_elements_text(modes), json_array_elements_text(triggers),
+            json_array_elements_text(pauses_on_failure)
         ) WITH ORDINALITY AS a(
-            job, slot, token, instance, lease, overlap, max_attempts, max_late, mode, trigger, place
+            job, slot, token, instance, lease, overlap, max_attempts, max_late, mode, trigger,
+            pause_on_failure, place
         )
     );
 
@@ -95,7 +118,7 @@ BEGIN
             a.place,
             CASE WHEN {schema}.has_ended(run) THEN 'done' ELSE 'running' END,
             CASE WHEN NOT {schema}.has_ended(run) THEN run.attempt END,
-            NULL, run.instance, NULL, false, NULL
+            NULL, run.instance, NULL, false, NULL, NULL, NULL
         )::{schema}.claim_answer
         FROM unnest(asked) AS a
         JOIN {schema}.runs AS run ON run.job = a.job AND run.slot = a.slot
@@ -104,31 +127,49 @@ BEGIN
     );
     -- Nobody has a run before its time. Whose clock is right has no reason to ask.
     answers := answers || ARRAY(
-        SELECT ROW(a.place, 'early', NULL, NULL, NULL, now, false, NULL)::{schema}.claim_answer
+        SELECT ROW(
+            a.place, 'early', NULL, NULL, NULL, now, false, NULL, NULL, NULL
+        )::{schema}.claim_answer
         FROM unnest(asked) AS a
         WHERE {schema}.is_early(a.slot, now) AND a.mode <> 'takeover'
         AND NOT EXISTS (
             SELECT FROM {schema}.runs AS r WHERE r.job = a.job AND r.slot = a.slot
         )
     );
-    waiting := ARRAY(
-        SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
-        WHERE a.place NOT IN (SELECT place FROM unnest(answers))
-    );
-    -- Nothing is open of the job and nothing was pruned, so that only the claim itself decides.
-    answers := answers || ARRAY(
-        SELECT ROW(
-            a.place, CASE WHEN a.mode = 'takeover' THEN 'none' ELSE 'late' END,
-            NULL, NULL, NULL, NULL, false, NULL
-        )::{schema}.claim_answer
-        FROM {schema}.free_claims(waiting) AS a
-        WHERE a.mode = 'takeover' OR now - a.slot > a.max_late
-    );
-    IF cardinality(answers) < cardinality(asked) THEN
+    waiting := asked;
+    IF cardinality(answers) > 0 THEN
         waiting := ARRAY(
             SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
             WHERE a.place NOT IN (SELECT place FROM unnest(answers))
         );
+    END IF;
+    -- Nothing is open of the job, and nothing was pruned or paused, so that only the claim itself
+    -- decides.
+    answers := answers || ARRAY(
+        SELECT ROW(
+            a.place, CASE WHEN a.mode = 'takeover' THEN 'none' ELSE 'late' END,
+            NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
+        )::{schema}.claim_answer
+        FROM {schema}.free_claims(waiting) AS a
+        WHERE a.mode = 'takeover' OR now - a.slot > a.max_late
+    );
+    PERFORM FROM {schema}.pauses LIMIT 1; -- in most stores nothing was paused of late
+    IF FOUND THEN
+        answers := answers || ARRAY(
+            SELECT ROW(
+                p.place, 'paused', NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
+            )::{schema}.claim_answer
+            FROM {schema}.paused_claims(waiting, now) AS p(place)
+            WHERE p.place NOT IN (SELECT place FROM unnest(answers))
+        );
+    END IF;
+    IF cardinality(answers) < cardinality(asked) THEN
+        IF cardinality(answers) > 0 THEN
+            waiting := ARRAY(
+                SELECT a::{schema}.asked_claim FROM unnest(asked) AS a
+                WHERE a.place NOT IN (SELECT place FROM unnest(answers))
+            );
+        END IF;
         PERFORM {schema}.lock_jobs(ARRAY(SELECT DISTINCT a.job FROM unnest(waiting) AS a), now);
         PERFORM {schema}.pass_lost_fences();
         now := {schema}.now_ms();
@@ -155,7 +196,7 @@ BEGIN
                     ELSE 'late'
                 END,
                 CASE WHEN a.fence IS NOT NULL THEN 1 END,
-                a.fence, NULL, NULL, false, NULL
+                a.fence, NULL, NULL, false, NULL, NULL, NULL
             )::{schema}.claim_answer
         )
         INTO answers FROM free AS a;
@@ -182,8 +223,11 @@ BEGIN
         SELECT json_build_array(
             json_agg(a.outcome ORDER BY a.place), json_agg(a.attempt ORDER BY a.place),
             json_agg(a.fence ORDER BY a.place), json_agg(a.holder ORDER BY a.place),
-            json_agg(a.other ORDER BY a.place), json_agg(a.abandoned ORDER BY a.place),
-            json_agg(a.closed ORDER BY a.place)
+            json_agg(a.other ORDER BY a.place),
+            json_agg(CASE
+                WHEN a.closed IS NOT NULL OR a.retries > 0 OR a.trigger IS NOT NULL
+                THEN json_build_array(a.closed, a.abandoned, coalesce(a.retries, 0), a.trigger)
+            END ORDER BY a.place)
         )
         FROM unnest(answers) AS a
     );

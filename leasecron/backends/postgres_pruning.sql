@@ -1,5 +1,6 @@
--- Rows of runs that can decide nothing any more: not the newest of the job, and both the slot and
--- the end of the lease long past.
+-- Rows of runs that can decide nothing any more: not the newest that the schedule has begun, by
+-- which older ones are replaced, none that waits to be begun, and both the slot and the end of the
+-- lease long past.
 CREATE OR REPLACE FUNCTION {schema}.old_runs(
     names text[], keeps double precision[], now bigint, most bigint
 ) RETURNS SETOF {schema}.runs LANGUAGE sql STABLE AS $body$
@@ -7,7 +8,13 @@ CREATE OR REPLACE FUNCTION {schema}.old_runs(
     CROSS JOIN LATERAL (
         SELECT r.* FROM {schema}.runs AS r
         WHERE r.job = a.job AND r.slot < now - a.keep
-        AND r.slot < (SELECT max(b.slot) FROM {schema}.runs AS b WHERE b.job = a.job)
+        AND (r.attempt > 0 OR {schema}.has_ended(r))
+        AND (
+            r.origin <> 'scheduled' OR r.slot < (
+                SELECT max(b.slot) FROM {schema}.runs AS b
+                WHERE b.job = a.job AND b.attempt > 0 AND b.origin = 'scheduled'
+            )
+        )
         AND NOT {schema}.is_alive(r, now)
         AND greatest(r.slot, r.lease_until) + a.keep < now
         ORDER BY r.slot LIMIT most
@@ -47,7 +54,9 @@ BEGIN
     DELETE FROM {schema}.runs AS r USING unnest(old) AS o
     WHERE r.job = o.job AND r.slot = o.slot;
     UPDATE {schema}.jobs AS j SET pruned = greatest(j.pruned, o.newest)
-    FROM (SELECT job, max(slot) AS newest FROM unnest(old) GROUP BY job) AS o
+    FROM (
+        SELECT job, max(slot) AS newest FROM unnest(old) WHERE origin = 'scheduled' GROUP BY job
+    ) AS o
     WHERE j.name = o.job;
 
     IF removed > room THEN
@@ -74,6 +83,12 @@ BEGIN
         LIMIT room + 1
     );
     DELETE FROM {schema}.results WHERE fence = ANY (old_fences[:room]);
-    RETURN to_json(cardinality(old_fences) > room);
+    IF cardinality(old_fences) > room THEN
+        RETURN to_json(true);
+    END IF;
+    -- No slot in it can be claimed any more, and of the history there is as much.
+    DELETE FROM {schema}.pauses AS p USING unnest(names, keeps, limits) AS a(job, keep, age)
+    WHERE p.job = a.job AND p.resumed_at < now - greatest(a.keep, a.age);
+    RETURN to_json(false);
 END
 $body$;

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from leasecron.backends.claims import ABANDONED
 from leasecron.backends.postgres_errors import DENIED
 from leasecron.backends.postgres_wire import ServerError, Wire
 from leasecron.errors import BackendError, BackendMismatch
@@ -53,9 +54,11 @@ _GRANTS = (
     "GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};",
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};",
 )
-_PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|version)\}")
+_PLACEHOLDER = re.compile(r"\{(schema|settings|channel|fences|abandoned|version)\}")
 _TABLES = ("tables",)
-_FUNCTIONS = ("deciding", "claims", "holders", "history", "pruning", "absorbing")
+_FUNCTIONS = (
+    *("pauses", "deciding", "claims", "holders", "asking", "history", "pruning", "absorbing"),
+)
 
 # How many rows are new is answered since version 2, and what a function returns cannot be replaced;
 # on which server it gave fences, a store of version 1 does not know.
@@ -64,7 +67,50 @@ DROP FUNCTION {schema}.absorb_jobs, {schema}.absorb_runs, {schema}.absorb_result
 INSERT INTO {schema}.meta VALUES ('server_started', 0);
 """
 
-CHANGES: Sequence[str] = (_TO_VERSION_2,)
+# Instances of version 2 that are running can still end their runs: what they do not send to those
+# functions has a default. They cannot claim, since they do not know all answers. Whoever was let
+# use the tables is let use the new one.
+_TO_VERSION_3 = """
+ALTER TABLE {schema}.jobs ADD COLUMN paused_until bigint;
+ALTER TABLE {schema}.runs
+    ADD COLUMN retries integer NOT NULL DEFAULT 0,
+    ADD COLUMN origin text NOT NULL DEFAULT 'scheduled',
+    ADD COLUMN cancelled boolean NOT NULL DEFAULT false;
+ALTER TABLE {schema}.results ADD COLUMN retries integer NOT NULL DEFAULT 0;
+CREATE INDEX runs_asked_for ON {schema}.runs (slot, job)
+WHERE origin <> 'scheduled' AND state IN ('claimed', 'released');
+CREATE TABLE {schema}.pauses (
+    job text NOT NULL,
+    paused_at bigint NOT NULL,
+    resumed_at bigint,
+    note text NOT NULL,
+    PRIMARY KEY (job, paused_at)
+);
+DO $body$
+DECLARE
+    given record;
+BEGIN
+    FOR given IN
+        SELECT
+            a.privilege_type AS what,
+            CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
+            AS who
+        FROM pg_class AS c
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = {channel}
+        CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+        WHERE c.relname = 'runs'
+    LOOP
+        EXECUTE format('GRANT %s ON %I.pauses TO %s', given.what, {channel}, given.who);
+    END LOOP;
+END
+$body$;
+ALTER TYPE {schema}.asked_claim ADD ATTRIBUTE pause_on_failure boolean;
+ALTER TYPE {schema}.claim_answer ADD ATTRIBUTE retries integer, ADD ATTRIBUTE trigger text;
+DROP FUNCTION IF EXISTS {schema}.claim, {schema}.finish, {schema}.save_results,
+    {schema}.absorb_runs, {schema}.absorb_results;
+"""
+
+CHANGES: Sequence[str] = (_TO_VERSION_2, _TO_VERSION_3)
 """Entry n leads from version n + 1 to version n + 2; ``{schema}`` stands for the quoted name.
 
 Of tables, rows and types, and of functions that cannot be replaced by those of the newest version.
@@ -184,6 +230,7 @@ def _script(version: int, schema: str, *, new: bool) -> str:
         "settings": _SETTINGS,
         "channel": _literal(schema),
         "fences": _literal(f"{quoted(schema)}.fences"),
+        "abandoned": _literal(ABANDONED),
         "version": str(newest_version()),
     }
     # At once: what is put in for one may look like another.

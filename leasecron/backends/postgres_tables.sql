@@ -8,7 +8,8 @@
 --   1. what a plain read can answer is answered and takes no lock;
 --   2. the rows of the jobs are locked in the order of their names, then those of their runs in the
 --      order of their keys. Everybody locks in this order, so nobody waits in a circle. Claims of
---      one job stand in line at the row of the job; whoever holds a run meets them at its row;
+--      one job stand in line at the row of the job, and so do those who pause it or put in runs;
+--      whoever holds a run meets them at its row;
 --   3. only then the server's clock is read, once, and the rows are read anew, by statements of
 --      their own: what they see cannot change before the transaction ends.
 --
@@ -25,7 +26,8 @@ CREATE TABLE {schema}.jobs (
     schedule text NOT NULL,
     first_seen bigint NOT NULL,
     last_seen bigint NOT NULL,
-    pruned bigint
+    pruned bigint,
+    paused_until bigint -- the newest end of a pause; of one that lasts, as late as can be
 );
 
 CREATE TABLE {schema}.runs (
@@ -42,11 +44,17 @@ CREATE TABLE {schema}.runs (
     claimed_at bigint NOT NULL,
     lease_until bigint NOT NULL,
     lease_ended boolean NOT NULL,
+    retries integer NOT NULL DEFAULT 0,
+    origin text NOT NULL DEFAULT 'scheduled',
+    cancelled boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job, slot)
 );
 
 CREATE INDEX runs_open ON {schema}.runs (job, slot)
 WHERE state IN ('claimed', 'released') OR NOT lease_ended;
+
+CREATE INDEX runs_asked_for ON {schema}.runs (slot, job)
+WHERE origin <> 'scheduled' AND state IN ('claimed', 'released');
 
 CREATE TABLE {schema}.results (
     fence bigint PRIMARY KEY,
@@ -58,10 +66,19 @@ CREATE TABLE {schema}.results (
     status text NOT NULL,
     started_at bigint NOT NULL,
     ended_at bigint NOT NULL,
-    error text
+    error text,
+    retries integer NOT NULL DEFAULT 0
 );
 
 CREATE INDEX results_job ON {schema}.results (job, fence);
+
+CREATE TABLE {schema}.pauses (
+    job text NOT NULL,
+    paused_at bigint NOT NULL,
+    resumed_at bigint,
+    note text NOT NULL,
+    PRIMARY KEY (job, paused_at)
+);
 
 -- The server's clock, and nobody else's.
 CREATE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $body$
@@ -73,12 +90,14 @@ CREATE SEQUENCE {schema}.fences;
 SELECT setval({fences}, {schema}.now_ms(), false);
 
 -- What is asked and what is answered, one for each item of a batch. The other instant is the slot
--- of the run that stands in the way, or of a claim that is early the server's time.
+-- of the run that stands in the way, or of a claim that is early the server's time. Nothing is
+-- closed, instead of an empty list, where a claim that did not win has changed nothing.
 CREATE TYPE {schema}.asked_claim AS (
     place bigint, job text, slot bigint, token text, instance text, lease bigint, overlap text,
-    max_attempts integer, max_late double precision, mode text, trigger text
+    max_attempts integer, max_late double precision, mode text, trigger text,
+    pause_on_failure boolean
 );
 CREATE TYPE {schema}.claim_answer AS (
     place bigint, outcome text, attempt integer, fence bigint, holder text, other bigint,
-    abandoned boolean, closed {schema}.results[]
+    abandoned boolean, closed {schema}.results[], retries integer, trigger text
 );

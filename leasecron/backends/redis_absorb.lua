@@ -2,8 +2,8 @@
 -- How many jobs, runs and records were new is answered; and, since two sources may have given the
 -- same fences, how many records are of other attempts than what has their place.
 
-local names, jobs_known, marks, jobs, slots, rows_known, fences_of, records_of, texts, next_fence =
-    unpack(asked)
+local names, jobs_known, marks, jobs, slots, rows_known, fences_of, records_of, texts, paused,
+    pauses_known, next_fence = unpack(asked)
 
 local known = read(JOBS, names)
 local changes, pruned = {}, {}
@@ -38,11 +38,17 @@ for i, job in ipairs(jobs) do
     if not row_at(job, slots[i], places[i]) then
         local row = {job = job, slot = slots[i], place = places[i]}
         row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
-            row.trigger, row.claimed_at, row.lease_until, row.lease_ended = unpack(rows_known[i])
+            row.trigger, row.claimed_at, row.lease_until, row.lease_ended, row.retries, row.origin,
+            row.cancelled = unpack(rows_known[i])
         if row.released_fence == cjson.null then
             row.released_fence = nil
         end
-        add_slot(job, row.slot, row.place)
+        if row.attempt > 0 and row.origin == 'scheduled' then
+            add_slot(job, row.slot, row.place)
+        else
+            new_slots[#new_slots + 1] = 0
+            new_slots[#new_slots + 1] = APART .. row.place
+        end
         put(row)
         new_runs = new_runs + 1
     end
@@ -66,7 +72,28 @@ for i, job in ipairs(records_of) do
         clashing = clashing + 1
     end
 end
+
+-- Keep a pause unless it is there already, or the job is paused anyway.
+local function add_pause(job, since, ended, note)
+    local found = {unpack(pauses[job])}
+    for _, each in ipairs(found) do
+        if each[1] == since or not (each[2] or ended) then
+            return
+        end
+    end
+    found[#found + 1] = {since, ended, note}
+    table.sort(found, function(a, b) return (a[2] or math.huge) < (b[2] or math.huge) end)
+    pauses[job] = found
+    changed_pauses[job] = true
+end
+
+load_pauses(paused)
+for i, job in ipairs(paused) do
+    add_pause(job, unpack(pauses_known[i]))
+end
+save_records()
 save()
+save_pauses()
 
 if next_fence > tonumber(meta[2]) + 1 then
     call('HSET', META, 'fence', digits(next_fence - 1))

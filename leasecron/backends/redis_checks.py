@@ -10,7 +10,7 @@ from redis.exceptions import MovedError, ResponseError
 
 from leasecron.backends.checks import Check
 from leasecron.backends.redis_errors import translated
-from leasecron.backends.redis_scripts import VERSION, keys_of
+from leasecron.backends.redis_scripts import OLDER, VERSION, keys_of
 from leasecron.backends.redis_urls import Address, Node
 from leasecron.backends.redis_wire import Wire
 from leasecron.backends.server_checks import check_clock, check_round_trip
@@ -89,10 +89,13 @@ def _check_contents(wire: Wire, address: Address, version: str | None) -> list[C
         command = f"leasecron init {shlex.quote(address.description)}"
         reason = f"there is no store yet: the first instance makes it, or {command}"
         return [Check("layout", "bad", "missing", reason)]
+    if version in OLDER:
+        reason = "the first instance that starts brings it up to date"
+        return [Check("layout", "warning", f"version {version}", reason)]
     if version != str(VERSION):
         reason = f"it was made by another version of leasecron, which knows more than {VERSION}"
         return [Check("layout", "bad", f"version {version}", reason)]
-    _meta, jobs, runs, _slots, opened, _pruned, records, _history = keys_of(address.prefix)
+    _meta, jobs, runs, _slots, opened, _pruned, records, *_others = keys_of(address.prefix)
     counts = [int(wire.command("HLEN", key)) for key in (jobs, runs, records, opened)]
     found = "{:,} jobs, {:,} runs, {:,} results".format(*counts)
     return [

@@ -1,7 +1,10 @@
 -- Decide claims by the claim table, one after the other, as if they had come one by one.
 
-local jobs, slots, tokens, instances, leases, overlaps, limits, max_lates, modes, triggers =
-    unpack(asked)
+local jobs, slots, tokens, instances, leases, overlaps, limits, max_lates, modes, triggers,
+    pauses_on_failure = unpack(asked)
+
+-- The note of a pause that no holder could write, since none was left.
+local ABANDONED = 'a run has used up its attempts'
 
 -- Milliseconds that a slot may be ahead of the server's clock, so that nobody has a run before its
 -- time. Whose clock is right has no reason to ask.
@@ -13,15 +16,18 @@ for i, job in ipairs(jobs) do
 end
 load_rows(places)
 load_open(jobs)
+load_pauses(jobs)
 local pruned = read(PRUNED, jobs)
 local fence = tonumber(meta[2])
 local last_fence = fence
 
-local function answer(outcome, attempt, given, holder, other, closed, abandoned)
+local function answer(outcome, attempt, given, holder, other, closed, abandoned, retries, trigger)
     return string.format(
-        '["%s",%s,%s,%s,%s,[%s],%s]', outcome, attempt or 'null', given and digits(given) or 'null',
+        '["%s",%s,%s,%s,%s,[%s],%s,%d,%s]',
+        outcome, attempt or 'null', given and digits(given) or 'null',
         holder and encode(holder) or 'null', other and digits(other) or 'null',
-        closed and table.concat(closed, ',') or '', abandoned and 'true' or 'false'
+        closed and table.concat(closed, ',') or '', abandoned and 'true' or 'false', retries or 0,
+        trigger and encode(trigger) or 'null'
     )
 end
 
@@ -66,6 +72,7 @@ local function close(row, state, closed)
     count_lost(row, closed)
     row.state = state
     row.token = false
+    row.cancelled = nil
     end_lease(row)
     put_over(row)
 end
@@ -85,9 +92,9 @@ local function claimed_since(job, slot, place)
     return #found > 0
 end
 
--- Leave nothing behind that another holder could still believe in: an older run is closed, and a
--- lease that the winner takes for over is ended for everybody.
-local function settle(i, closed)
+-- Leave nothing behind that another holder could still believe in: an older run is closed, if both
+-- are of the schedule, and a lease that the winner takes for over is ended for everybody.
+local function settle(i, origin, closed)
     local job, slot = jobs[i], slots[i]
     if not next(open_of(job)) then
         return
@@ -100,9 +107,10 @@ local function settle(i, closed)
     end
     table.sort(others, function(a, b) return a.slot < b.slot end)
     for _, other in ipairs(others) do
-        if not ENDED[other.state] and other.slot < slot then
+        local is_replaced = origin == 'scheduled' and other.origin == 'scheduled'
+        if is_replaced and not ENDED[other.state] and other.slot < slot then
             close(other, 'replaced', closed)
-        elseif not other.lease_ended and (overlaps[i] == 'skip' or ENDED[other.state]) then
+        elseif not other.lease_ended and (overlaps[i] ~= 'allow' or ENDED[other.state]) then
             end_lease(other)
             put_over(other)
         end
@@ -111,45 +119,103 @@ end
 
 local function win(i, row)
     local job, slot, place = jobs[i], slots[i], places[i]
-    local attempt, lost, released, closed = 1, 0, nil, {}
+    local attempt, lost, released, closed, retries, origin = 1, 0, nil, {}, 0, 'scheduled'
+    local trigger, put_in_by = triggers[i], nil
     if row then
         count_lost(row, closed)
         attempt, lost, released = row.attempt + 1, row.lost, row.released_fence
-    else
+        retries, origin = row.retries, row.origin
+        if attempt == 1 then
+            trigger, put_in_by = row.trigger, row.trigger
+        end
+    end
+    if attempt == 1 and origin == 'scheduled' then
+        if row then
+            gone_slots[#gone_slots + 1] = APART .. place
+        end
         add_slot(job, slot, place)
     end
     -- Never behind the clock: a fence that the server gave and forgot, in a crash or a failover,
     -- is not given again.
     fence = math.max(fence + 1, now)
-    settle(i, closed)
+    settle(i, origin, closed)
     put_packed(place, pack(
-        'claimed', tokens[i], attempt, lost, fence, released, instances[i], triggers[i], now,
+        'claimed', tokens[i], attempt, lost, fence, released, instances[i], trigger, now,
         now + leases[i], false
-    ))
+    ) .. (row and pack(retries, origin) or ''))
     set_open(job, slot, true)
     if standings[job] then
         standings[job].live[slot] = instances[i]
         standings[job].over[slot] = nil
     end
-    if attempt == 1 and #closed == 0 then
+    if not row and #closed == 0 then
         return digits(fence) -- what most answers are, so said in few words
     end
-    return answer('won', attempt, fence, nil, nil, closed)
+    return answer('won', attempt, fence, nil, nil, closed, false, retries, put_in_by)
 end
 
+-- Return the answer where another run of the job stands in the way.
 local function overlap(i)
-    local job = jobs[i]
+    local job, slot = jobs[i], slots[i]
     if overlaps[i] == 'allow' or not next(open_of(job)) then
         return nil
     end
-    local live = standing_of(job).live
-    local oldest
-    for slot in pairs(live) do
-        if slot ~= slots[i] and (not oldest or slot < oldest) then
-            oldest = slot
+    local standing = standing_of(job)
+    local oldest, holder
+    for each, instance in pairs(standing.live) do
+        if each ~= slot and (not oldest or each < oldest) then
+            oldest, holder = each, instance
         end
     end
-    return oldest and answer('overlap', nil, nil, live[oldest], oldest)
+    if not oldest and overlaps[i] == 'queue' then
+        -- An older run that was begun and given back, or whose holder is gone, has not ended.
+        for each, other in pairs(standing.over) do
+            local goes_on = other.attempt > 0 and not ENDED[other.state] and not other.cancelled
+            if goes_on and each < (oldest or slot) then
+                oldest, holder = each, other.instance
+            end
+        end
+    end
+    return oldest and answer('overlap', nil, nil, holder, oldest)
+end
+
+-- Keep a slot that has to wait for an older run; of those that wait, only the newest will run. With
+-- the rule 'cancel' the older runs of the schedule are told to make way.
+local function wait(i, behind)
+    local job, slot, place = jobs[i], slots[i], places[i]
+    local standing = standing_of(job)
+    for each in pairs(overlaps[i] == 'cancel' and standing.live or {}) do
+        local row = each < slot and row_at(job, each, place_of(job, each))
+        if row and row.origin == 'scheduled' and not row.cancelled then
+            row.cancelled = true
+            put_same(row)
+        end
+    end
+    local is_newest = not claimed_since(job, slot, place)
+    for each, other in pairs(standing.over) do
+        if other.attempt == 0 and other.origin == 'scheduled' then
+            if each < slot then
+                close(other, 'replaced', {}) -- and nothing is recorded, since it was not begun
+            else
+                is_newest = false
+            end
+        end
+    end
+    local state = is_newest and 'released' or 'replaced'
+    local row = add_run(job, slot, place, instances[i], triggers[i], state)
+    standing.over[slot] = is_newest and row or nil
+    return is_newest and behind or answer('done', nil, nil, instances[i])
+end
+
+-- Say whether a job is paused now, or was at a slot, if that is given.
+local function is_paused(job, slot)
+    for _, each in ipairs(pauses[job]) do
+        local since, ended = each[1], each[2]
+        if not ended or slot and since <= slot and slot <= ended then
+            return true
+        end
+    end
+    return false
 end
 
 local function decide(i)
@@ -167,9 +233,17 @@ local function decide(i)
         if mark and slot <= mark and mark <= now then
             return answer('done')
         end
+        if is_paused(job, slot) then
+            return answer('paused')
+        end
         if now - slot > max_lates[i] then
             return answer('late')
         end
+        local behind = overlap(i)
+        if behind and overlaps[i] ~= 'skip' then
+            return wait(i, behind)
+        end
+        return behind or win(i)
     elseif ENDED[row.state] then
         return answer('done', nil, nil, row.instance)
     elseif is_alive(row) then
@@ -179,15 +253,19 @@ local function decide(i)
         -- The answer to an earlier try was lost. Its holder trusts the lease from this call on.
         row.lease_until = now + leases[i]
         put_same(row)
-        return answer('won', row.attempt, row.fence)
-    elseif claimed_since(job, slot, row.place) then
+        return answer('won', row.attempt, row.fence, nil, nil, nil, false, row.retries)
+    elseif row.cancelled or row.origin == 'scheduled' and claimed_since(job, slot, row.place) then
         close(row, 'replaced', closed)
         return answer('done', nil, nil, row.instance, nil, closed)
     elseif row.lost + (row.state == 'claimed' and 1 or 0) >= limits[i] then
+        if pauses_on_failure[i] then
+            pause(job, ABANDONED)
+        end
         close(row, 'abandoned', closed)
         return answer('done', nil, nil, row.instance, nil, closed, true)
+    elseif is_paused(job) then
+        return answer('paused')
     end
-
     return overlap(i) or win(i, row)
 end
 
@@ -198,5 +276,7 @@ end
 if fence ~= last_fence then
     call('HSET', META, 'fence', digits(fence))
 end
+save_records()
 save()
+save_pauses()
 return '[' .. table.concat(answers, ',') .. ']'

@@ -11,7 +11,7 @@ from typing import Any
 from redis import exceptions
 
 from leasecron.backends.redis_errors import Emptied, leaves_unknown, translated
-from leasecron.backends.redis_scripts import VERSION, Script, keys_of, script
+from leasecron.backends.redis_scripts import OLDER, VERSION, Script, keys_of, script
 from leasecron.backends.redis_urls import CALL, Address, Node
 from leasecron.backends.redis_wire import Wire
 from leasecron.backends.server_connection import ServerConnection
@@ -117,7 +117,7 @@ class RedisConnection(ServerConnection[Wire]):
 
     def _prepare(self, wire: Wire) -> None:
         try:
-            answer = wire.run(self.script_of("ready"), self.keys, VERSION)
+            answer = wire.run(self.script_of("ready"), self.keys, VERSION, *OLDER)
         except exceptions.ReadOnlyError as error:
             if self._times:
                 raise

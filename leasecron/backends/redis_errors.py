@@ -78,6 +78,13 @@ def _emptied(description: str) -> StoreEmptied:
     )
 
 
+def _changed(description: str) -> BackendUnavailable:
+    return BackendUnavailable(
+        f"the store {description} was changed by another version of leasecron: whether this one"
+        " can use it is found out at the next call"
+    )
+
+
 def _as_own(error: redis.RedisError, description: str, *, is_open: bool) -> BackendError:
     word = word_of(error)
     if word in {"FOREIGN", "WRONGTYPE"}:
@@ -86,7 +93,7 @@ def _as_own(error: redis.RedisError, description: str, *, is_open: bool) -> Back
             " changed: name another one with ?prefix="
         )
     if word == "LOST":
-        return _emptied(description)
+        return _emptied(description) if str(error).strip() == word else _changed(description)
     if isinstance(error, _REFUSED):
         text = f"the store {description} does not let this user in: authentication failed: {error}"
         return BackendUnavailable(text) if is_open else BackendError(text)

@@ -1,4 +1,5 @@
--- Renew leases that are alive and have the token, whatever the state of their runs.
+-- Renew leases that are alive and have the token, whatever the state of their runs. The answers are
+-- 0 for one that is lost, and for the others 1, or 2 where the run has to make way for a newer one.
 
 local jobs, slots, tokens, leases = unpack(asked)
 
@@ -14,7 +15,7 @@ for i, job in ipairs(jobs) do
         row.lease_until = now + leases[i]
         put_same(row)
     end
-    answers[i] = renewed and '1' or '0'
+    answers[i] = renewed and (row.cancelled and '2' or '1') or '0'
 end
 save()
 return table.concat(answers)

@@ -7,9 +7,9 @@
 local jobs, keeps, counts, ages, most_records, room = unpack(asked)
 local AT_ONCE = 100
 
--- Return the number at the end of an entry: a slot, or a fence.
-local function number_of(place, head)
-    return string.sub(place, #head + 1) - 1e15
+-- Return the number at the end of a name: a slot, or a fence.
+local function number_of(name, head)
+    return string.sub(name, #head + 1) - 1e15
 end
 
 -- Return entries of a list from the oldest on that may go, one more than there is room for.
@@ -33,40 +33,57 @@ local function oldest(key, head, last, most, may_go)
     return found
 end
 
--- The rows of runs that can decide nothing any more: not the newest of the job, and both the slot
--- and the end of the lease long past.
+-- The names in the list of runs that can decide nothing any more: both the slot and the end of the
+-- lease are long past. On the job's newest one by schedule does what replaces what; a run that nobody
+-- has begun is to be run.
 local function old_runs(job, keep)
     local head = head_of(job)
-    local newest = call('ZREVRANGEBYLEX', SLOTS, '(' .. head .. ':', '[' .. head, 'LIMIT', 0, 1)[1]
-    if not newest then
-        return {}
+    local found = call('ZREVRANGEBYLEX', SLOTS, '(' .. head .. ':', '[' .. head, 'LIMIT', 0, 1)[1]
+    local newest = found and number_of(found, head) or -math.huge
+    local function listed_by(first, limit)
+        local last = '(' .. first .. ordered(math.max(-1e15, limit))
+        return oldest(SLOTS, first, last, 1e9, function(name)
+            local slot = number_of(name, first)
+            local row = row_at(job, slot, place_of(job, slot))
+            if not row then
+                return true
+            elseif is_alive(row) or row.attempt == 0 and not ENDED[row.state] then
+                return false
+            end
+            return (row.origin ~= 'scheduled' or slot < newest)
+                and math.max(slot, row.lease_until) + keep < now
+        end)
     end
-    local limit = math.max(-1e15, math.min(math.ceil(now - keep), number_of(newest, head)))
-    return oldest(SLOTS, head, '(' .. head .. ordered(limit), 1e9, function(place)
-        local row = row_at(job, number_of(place, head), place)
-        return not row or not is_alive(row) and math.max(row.slot, row.lease_until) + keep < now
-    end)
+    local limit = math.ceil(now - keep)
+    local names = listed_by(head, math.min(limit, newest))
+    for _, name in ipairs(listed_by(APART .. head, limit)) do
+        names[#names + 1] = name
+    end
+    return names
 end
 
-local function remove_runs(job, places, last)
+local function remove_runs(job, names, last)
     local head = head_of(job)
-    local gone = {}
+    local mark = tonumber(call('HGET', PRUNED, job) or -math.huge)
+    local before = mark
     for i = 1, last do
-        local slot = number_of(places[i], head)
-        local row = row_at(job, slot, places[i])
+        local is_apart = string.sub(names[i], 1, 1) == APART
+        local slot = number_of(names[i], is_apart and APART .. head or head)
+        local place = place_of(job, slot)
+        local row = row_at(job, slot, place)
         if row and row.state == 'claimed' then
             record_lost(row) -- of an attempt that nobody saw the end of
         end
-        set_open(job, slot, nil)
-        gone[i] = places[i]
+        remove(row or {job = job, slot = slot, place = place, origin = 'scheduled'}, names[i])
+        if not is_apart or row and row.origin == 'scheduled' then
+            mark = math.max(mark, slot)
+        end
+    end
+    if mark > before then
+        call('HSET', PRUNED, job, digits(mark))
     end
     if last > 0 then
-        local mark = number_of(gone[last], head)
-        local known = tonumber(call('HGET', PRUNED, job) or mark)
-        call('HSET', PRUNED, job, digits(math.max(mark, known)))
         call('HSETNX', JOBS, job, pack(now, now, ''))
-        write('HDEL', RUNS, gone)
-        write('ZREM', SLOTS, gone)
     end
 end
 
@@ -96,17 +113,38 @@ local function remove_records(job, places, last)
     write('ZREM', HISTORY, entries)
 end
 
+-- Forget the pauses of a job that ended before a time.
+local function forget_pauses(job, before)
+    local found, kept = pauses[job], {}
+    for _, each in ipairs(found) do
+        if not each[2] or each[2] >= before then
+            kept[#kept + 1] = each
+        end
+    end
+    if #kept < #found then
+        pauses[job] = kept
+        changed_pauses[job] = true
+    end
+end
+
+load_pauses(jobs)
 for i, job in ipairs(jobs) do
     local runs = old_runs(job, keeps[i])
     remove_runs(job, runs, math.min(#runs, room))
+    save_records()
     save() -- before the records are counted
+    changed_rows, gone_rows, new_slots, gone_slots, changed_open = {}, {}, {}, {}, {}
+    asked_for, no_more_asked_for, new_records, new_fences = {}, {}, {}, {}
     local is_left = #runs > room
     room = room - math.min(#runs, room)
     local records = old_records(job, counts[i], ages[i])
     remove_records(job, records, math.min(#records, room))
     if is_left or #records > room then
+        save_pauses()
         return 1
     end
     room = room - #records
+    forget_pauses(job, now - math.max(keeps[i], ages[i]))
 end
+save_pauses()
 return 0

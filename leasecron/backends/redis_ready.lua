@@ -1,10 +1,12 @@
--- Make a store where there is none, and find out whether one may be used; its version is answered,
--- and whether it was made just now.
+-- Make a store where there is none, bring one of an older version up to date, and find out whether
+-- one may be used; its version is answered, and whether it was made just now.
 
 local kinds = {
     [META] = 'hash', [JOBS] = 'hash', [RUNS] = 'hash', [SLOTS] = 'zset',
     [OPEN] = 'hash', [PRUNED] = 'hash', [RECORDS] = 'hash', [HISTORY] = 'zset',
+    [PAUSES] = 'hash', [ASKED] = 'hash',
 }
+
 for key, kind in pairs(kinds) do
     local found = call('TYPE', key).ok
     if found ~= 'none' and found ~= kind then
@@ -13,6 +15,14 @@ for key, kind in pairs(kinds) do
 end
 
 local version = call('HGET', META, 'version')
+-- What an older version did not know of is not there, and reads as what it has always been: a run of
+-- the schedule that was not tried again, and a job that is not paused.
+for i = 2, #ARGV do
+    if version == ARGV[i] then
+        call('HSET', META, 'version', ARGV[1])
+        version = ARGV[1]
+    end
+end
 if version and version ~= ARGV[1] then
     return {version, 0}
 end

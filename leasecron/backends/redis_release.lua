@@ -1,5 +1,4 @@
--- Give runs back unfinished; of one that has ended, end the kept lease and nothing else. Whoever
--- listens is told of those that can be taken over now, and by whom.
+-- Give runs back unfinished; of one that has ended, end the kept lease and nothing else.
 
 local jobs, slots, tokens, counted, sender = unpack(asked)
 
@@ -24,13 +23,11 @@ for i, job in ipairs(jobs) do
             put(row)
         end
         if row.state == 'released' then
-            given_back[#given_back + 1] = sender .. ' ' .. digits(row.slot) .. ' ' .. job
+            given_back[#given_back + 1] = row
         end
     end
     answers[i] = is_owned and '1' or '0'
 end
 save()
-for _, notice in ipairs(given_back) do
-    redis.pcall('PUBLISH', META, notice) -- whoever may not do that, gives back all the same
-end
+tell(sender, given_back)
 return table.concat(answers)

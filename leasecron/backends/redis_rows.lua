@@ -54,7 +54,7 @@ end
 
 -- The rows that are known, packed, by their place; false where there is none.
 local rows = {}
-local changed_rows, new_slots, new_slots_of = {}, {}, {}
+local changed_rows, gone_rows = {}, {}
 
 local function load_rows(places)
     local found = read(RUNS, places)
@@ -72,9 +72,17 @@ local function row_at(job, slot, place)
     if not packed then
         return nil
     end
-    local row = {job = job, slot = slot, place = place}
-    row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
-        row.trigger, row.claimed_at, row.lease_until, row.lease_ended = unpacked(packed)
+    local state, token, attempt, lost, fence, released_fence, instance, trigger, claimed_at,
+        lease_until, lease_ended, retries, origin, cancelled = unpacked(packed)
+    local row = {
+        job = job, slot = slot, place = place, state = state, token = token, attempt = attempt,
+        lost = lost, fence = fence, released_fence = released_fence, instance = instance,
+        trigger = trigger, claimed_at = claimed_at, lease_until = lease_until,
+        lease_ended = lease_ended, retries = retries or 0, origin = origin or 'scheduled',
+    }
+    if cancelled then -- as few are; one value more, and Lua makes the table twice as large
+        row.cancelled = true
+    end
     return row
 end
 
@@ -111,6 +119,9 @@ local function set_open(job, slot, is_open)
     end
 end
 
+-- Of the runs that have not ended, those that are no slots of the schedule: their jobs by place.
+local asked_for, no_more_asked_for = {}, {}
+
 local function put_packed(place, packed)
     rows[place] = packed
     changed_rows[#changed_rows + 1] = place
@@ -119,16 +130,33 @@ end
 
 -- Keep a row that is as open as it was before.
 local function put_same(row)
-    put_packed(row.place, pack(
+    local packed = pack(
         row.state, row.token, row.attempt, row.lost, row.fence, row.released_fence, row.instance,
         row.trigger, row.claimed_at, row.lease_until, row.lease_ended
-    ))
+    )
+    if row.retries > 0 or row.origin ~= 'scheduled' or row.cancelled then
+        packed = packed .. pack(row.retries, row.origin, row.cancelled) -- as few rows have
+    end
+    put_packed(row.place, packed)
 end
 
 local function put(row)
     put_same(row)
     set_open(row.job, row.slot, not (ENDED[row.state] and row.lease_ended) or nil)
+    if row.origin == 'scheduled' then
+        return
+    elseif ENDED[row.state] then
+        no_more_asked_for[#no_more_asked_for + 1] = row.place
+    else
+        asked_for[#asked_for + 1] = row.place
+        asked_for[#asked_for + 1] = row.job
+    end
 end
+
+-- All runs are listed in the order of their slots. Those that stand in place of older ones, since
+-- the schedule has begun them, are listed by their places, and the others of their job apart.
+local APART = '-'
+local new_slots, gone_slots, new_slots_of = {}, {}, {}
 
 local function add_slot(job, slot, place)
     new_slots[#new_slots + 1] = 0
@@ -143,55 +171,14 @@ local function end_lease(row)
     row.lease_ended = true
 end
 
--- Records of the history: text in JSON, by their fence. Of each there are two entries in the order
--- of the fences, one among those of its job and one among those of all jobs.
-local EVERY_JOB = '*:'
-local new_records, new_fences = {}, {}
-
-local function record(job, fence, text)
-    local field = ordered(fence)
-    if not new_records[field] then
-        new_records[field] = {job, text}
-        new_fences[#new_fences + 1] = field
-    end
-end
-
--- Record the latest attempt of a run as lost; without effect where its record is there already.
-local function record_lost(row)
-    local ended_at = math.max(row.claimed_at, math.min(row.lease_until, now))
-    local text = string.format(
-        '[%.0f,%.0f,%s,%.0f,%d,%s,%s,"lost",%.0f,null]', ended_at, row.fence, encode(row.job),
-        row.slot, row.attempt, encode(row.instance), encode(row.trigger), row.claimed_at
-    )
-    record(row.job, row.fence, text)
-    return text
-end
-
-local function save_records()
-    local known = read(RECORDS, new_fences)
-    local fields, entries = {}, {}
-    for i, field in ipairs(new_fences) do
-        if not known[i] then
-            local job, text = unpack(new_records[field])
-            fields[#fields + 1] = field
-            fields[#fields + 1] = text
-            for _, head in ipairs({head_of(job), EVERY_JOB}) do
-                entries[#entries + 1] = 0
-                entries[#entries + 1] = head .. field
-            end
-        end
-    end
-    write('HSET', RECORDS, fields)
-    write('ZADD', HISTORY, entries)
-end
-
--- Write everything that was changed.
+-- Write all rows that were changed.
 local function save()
-    if #new_fences > 0 then
-        save_records()
-    end
     write('HSET', RUNS, changed_rows)
+    write('HDEL', RUNS, gone_rows)
     write('ZADD', SLOTS, new_slots)
+    write('ZREM', SLOTS, gone_slots)
+    write('HSET', ASKED, asked_for)
+    write('HDEL', ASKED, no_more_asked_for)
     local opened, closed = {}, {}
     for job in pairs(changed_open) do
         local slots = {}
@@ -207,5 +194,4 @@ local function save()
     end
     write('HSET', OPEN, opened)
     write('HDEL', OPEN, closed)
-    changed_rows, new_slots, changed_open, new_records, new_fences = {}, {}, {}, {}, {}
 end

@@ -11,14 +11,35 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 
-VERSION = 1
+VERSION = 2
 """Of what the scripts keep, and how; noted in the store."""
 
-KEYS = ("meta", "jobs", "runs", "slots", "open", "pruned", "records", "history")
+OLDER = ("1",)
+"""The versions from which a store is brought up to date when it is opened."""
+
+KEYS = (
+    *("meta", "jobs", "runs", "slots", "open", "pruned", "records", "history"),
+    *("pauses", "asked"),
+)
 """The last parts of the names of a store's keys, in the order in which scripts know them."""
 
-_SHARED = {"ready": ("keys",)}
 _SHARED_BY_CALLS = ("keys", "rows")
+_ALSO_SHARED = {
+    "claim": ("recording", "adding", "pausing"),
+    "finish": ("pausing",),
+    "release": ("telling",),
+    "save": ("recording",),
+    "history": ("recording",),
+    "add_runs": ("adding", "telling"),
+    "withdraw": ("removing",),
+    "pause": ("pausing",),
+    "resume": ("pausing",),
+    "pauses": ("pausing",),
+    "jobs": ("pausing",),
+    "prune": ("recording", "removing", "pausing"),
+    "absorb": ("recording", "pausing"),
+}
+"""A function costs each call that makes it a little, so a script has those that it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +61,9 @@ def keys_of(prefix: str) -> list[str]:
 @cache
 def script(operation: str) -> Script:
     """Return the script of an operation."""
-    names = [*_SHARED.get(operation, _SHARED_BY_CALLS), operation]
-    return script_of("\n".join(_part(name) for name in names))
+    shared = [*_SHARED_BY_CALLS, *_ALSO_SHARED.get(operation, ())]
+    names = ["keys"] if operation == "ready" else shared
+    return script_of("\n".join(_part(name) for name in [*names, operation]))
 
 
 def script_of(text: str) -> Script:

@@ -4,7 +4,7 @@ Each call is one script that the server executes for a whole batch, and nothing 
 round trip and one transaction. The server's clock alone decides; that of an instance is of no
 matter. The scripts are in ``redis_*.lua``.
 
-A store is eight keys, whatever the number of its jobs, with one hash tag: ``{leasecron}:runs`` and
+A store is ten keys, whatever the number of its jobs, with one hash tag: ``{leasecron}:runs`` and
 so on. So a script can name all keys that it touches, a batch of any jobs costs a few commands
 inside the server, the fences of all jobs come from one counter, and in a Redis Cluster a store has
 one hash slot and is whole at one node, which is as fast as a server alone. Prefixes are shared out
@@ -32,7 +32,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import astuple
 from datetime import datetime
 from typing import Any
 
@@ -40,15 +39,25 @@ from leasecron.backends.checks import Check
 from leasecron.backends.redis_checks import checks_of, examine, stored_version
 from leasecron.backends.redis_connection import RedisConnection
 from leasecron.backends.redis_urls import Address
+from leasecron.backends.redis_values import (
+    answer_of,
+    flags,
+    heartbeat_answers,
+    job_state_of,
+    pause_of,
+    record_of,
+    run_state_of,
+    text_of,
+    values_of_pause,
+    values_of_row,
+)
 from leasecron.backends.redis_wire import Wire
-from leasecron.backends.rows import LEASE_ENDED, RunRow, keys_of, valid_text
+from leasecron.backends.rows import keys_of, valid_text
 from leasecron.backends.server_backend import (
     Columns,
     ServerBackend,
     columns_of_claims,
     columns_of_leases,
-    early,
-    result_of,
 )
 from leasecron.backends.transfer import Absorbed, Page
 from leasecron.model import (
@@ -57,9 +66,14 @@ from leasecron.model import (
     Declaration,
     Ending,
     HeartbeatAnswer,
+    JobState,
     LeaseRef,
     LeaseState,
+    NewRun,
+    Pause,
+    Retry,
     RunResult,
+    RunState,
     from_ms,
     to_ms,
 )
@@ -90,26 +104,68 @@ class RedisBackend(ServerBackend[Wire]):
         found = self._call("claim", *columns_of_claims(claims))
         return [
             # By position: by name it takes three times as long, of each claim that is won.
-            ClaimAnswer("won", 1, values) if type(values) is int else _answer(claim, values)
+            ClaimAnswer("won", 1, values) if type(values) is int else answer_of(claim, values)
             for claim, values in zip(claims, json.loads(found), strict=True)
         ]
 
     def heartbeat(self, leases: Sequence[LeaseRef]) -> list[HeartbeatAnswer]:
         if not leases:
             return []
-        found = self._call("heartbeat", *columns_of_leases(leases))
-        return ["ok" if renewed else "lost" for renewed in _flags(found)]
+        return heartbeat_answers(self._call("heartbeat", *columns_of_leases(leases)))
 
     def finish(self, endings: Sequence[Ending]) -> list[bool]:
         if not endings:
             return []
         statuses = [each.status for each in endings]
-        return self._end("finish", endings, statuses, [each.keep_lease for each in endings])
+        keeps = [each.keep_lease for each in endings]
+        notes = [valid_text(each.pause) for each in endings]
+        return self._call_for("finish", endings, statuses, keeps, notes)
 
     def release(self, endings: Sequence[Ending]) -> list[bool]:
         if not endings:
             return []
-        return self._end("release", endings, [each.counted for each in endings], self._sender)
+        return self._call_for("release", endings, [each.counted for each in endings], self._sender)
+
+    def retry(self, retries: Sequence[Retry]) -> list[bool]:
+        if not retries:
+            return []
+        return self._call_for("retry", retries, [each.retries for each in retries])
+
+    def add_runs(self, runs: Sequence[NewRun]) -> list[bool]:
+        if not runs:
+            return []
+        instances, triggers = [each.instance for each in runs], [each.trigger for each in runs]
+        found = self._call("add_runs", *keys_of(runs), instances, triggers, self._sender)
+        answers = flags(found)
+        for run, is_added in zip(runs, answers, strict=True):
+            if is_added:
+                self._tell(run.job, run.slot)
+        return answers
+
+    def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
+        return flags(self._call("withdraw", *keys_of(runs))) if runs else []
+
+    def asked_for(self) -> list[LeaseState]:
+        found = json.loads(self._call("asked_for"))
+        found.sort(key=lambda values: (values[1], values[0]))
+        return [LeaseState(job, from_ms(slot), *values) for job, slot, *values in found]
+
+    def run_state(self, job: str, slot: datetime) -> RunState | None:
+        milliseconds = to_ms(slot)
+        found = self._call("run_state", job, milliseconds)
+        return None if found is None else run_state_of(job, milliseconds, json.loads(found))
+
+    def pause(self, job: str, note: str) -> bool:
+        return bool(self._call("pause", job, valid_text(note)))
+
+    def resume(self, job: str) -> bool:
+        return bool(self._call("resume", job))
+
+    def pauses(self, job: str) -> list[Pause]:
+        return [pause_of(job, values) for values in reversed(json.loads(self._call("pauses", job)))]
+
+    def jobs(self) -> list[JobState]:
+        return [job_state_of(values) for values in sorted(json.loads(self._call("jobs")))]
 
     @property
     def is_missing(self) -> bool:
@@ -122,7 +178,7 @@ class RedisBackend(ServerBackend[Wire]):
 
     def raise_fences(self, next_fence: int) -> None:
         """Give no fence below this one from now on."""
-        self._call("absorb", [], [], [], [], [], [], [], [], [], next_fence)
+        self._call("absorb", *([] for _ in range(11)), next_fence)
 
     def absorb(self, page: Page) -> Absorbed:
         """Keep what is not there yet, without a change of what is; a second time without effect."""
@@ -133,10 +189,12 @@ class RedisBackend(ServerBackend[Wire]):
             [each.pruned for each in page.jobs],
             [row.job for row in page.runs],
             [row.slot for row in page.runs],
-            [_row(row) for row in page.runs],
+            [values_of_row(row) for row in page.runs],
             [each.fence for each in page.results],
             [each.job for each in page.results],
-            [_record(each) for each in page.results],
+            [text_of(each) for each in page.results],
+            [each.job for each in page.pauses],
+            [values_of_pause(each) for each in page.pauses],
             0,
         )
         return Absorbed(*counts)
@@ -144,11 +202,8 @@ class RedisBackend(ServerBackend[Wire]):
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
         names = list(set(jobs))
         found = json.loads(self._call("unfinished", names)) if names else []
-        states = [(slot, names[job], attempt, alive) for job, slot, attempt, alive in found]
-        return [
-            LeaseState(job, from_ms(slot), attempt, alive)
-            for slot, job, attempt, alive in sorted(states)
-        ]
+        states = sorted((slot, names[job], *values) for job, slot, *values in found)
+        return [LeaseState(job, from_ms(slot), *values) for slot, job, *values in states]
 
     def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
         if not jobs:
@@ -162,7 +217,7 @@ class RedisBackend(ServerBackend[Wire]):
         kept = [result for result in results if result.fence is not None]
         if kept:
             fences = [result.fence for result in kept]
-            self._call("save", *keys_of(kept), fences, [_record(result) for result in kept])
+            self._call("save", *keys_of(kept), fences, [text_of(result) for result in kept])
 
     def history(
         self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
@@ -174,7 +229,7 @@ class RedisBackend(ServerBackend[Wire]):
             most = min(limit - len(found), _RECORDS_OF_A_CALL)
             of_job = [] if job is None else [job]
             records = json.loads(self._call("history", of_job, min(below, _LARGEST), most))
-            found += [_result(record) for record in records]
+            found += [record_of(record) for record in records]
             if len(records) < most:
                 break
             below = records[-1][1]
@@ -190,61 +245,13 @@ class RedisBackend(ServerBackend[Wire]):
         found = (notice.partition(" ") for notice in self._server.notices())
         return [notice for sender, _, notice in found if sender != self._sender]
 
-    def _end(self, operation: str, endings: Sequence[Ending], *columns: Any) -> list[bool]:
-        tokens = [each.token for each in endings]
-        return _flags(self._call(operation, *keys_of(endings), tokens, *columns))
+    def _call_for(
+        self, operation: str, held: Sequence[Ending] | Sequence[Retry], *columns: Any
+    ) -> list[bool]:
+        tokens = [each.token for each in held]
+        return flags(self._call(operation, *keys_of(held), tokens, *columns))
 
     def _call(self, operation: str, *columns: Any) -> Any:
         """Execute a script for a batch, of which it gets the columns in JSON."""
         payload = json.dumps(columns, ensure_ascii=False)
         return self._server.run(operation, payload)
-
-
-def _flags(answer: bytes) -> list[bool]:
-    return [flag == 0x31 for flag in answer]
-
-
-def _answer(claim: Claim, values: Sequence[Any]) -> ClaimAnswer:
-    outcome, attempt, fence, holder, other, closed, abandoned = values
-    if outcome == "early":
-        return early(claim, other)
-    return ClaimAnswer(
-        outcome,
-        attempt,
-        fence,
-        holder,
-        None if other is None else from_ms(other),
-        None,
-        tuple(_result(record) for record in closed),
-        abandoned,
-    )
-
-
-def _row(row: RunRow) -> tuple[Any, ...]:
-    _job, _slot, *values, boot, _lease_mono = astuple(row)
-    return (*values, boot == LEASE_ENDED)
-
-
-def _record(result: RunResult) -> str:
-    """Return a record as the store keeps it; the scripts look at its first number only."""
-    return json.dumps(
-        [
-            to_ms(result.ended_at),
-            result.fence,
-            result.job,
-            to_ms(result.slot),
-            result.attempt,
-            result.instance,
-            result.trigger,
-            result.status,
-            to_ms(result.started_at),
-            valid_text(result.error),
-        ],
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-
-
-def _result(values: Sequence[Any]) -> RunResult:
-    ended_at, *known, error = values
-    return result_of([*known, ended_at, error])

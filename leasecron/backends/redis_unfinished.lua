@@ -9,7 +9,8 @@ for i, job in ipairs(jobs) do
         local row = row_at(job, slot, place_of(job, slot))
         if row and not ENDED[row.state] then
             answers[#answers + 1] = string.format(
-                '[%d,%.0f,%d,%s]', i - 1, slot, row.attempt, is_alive(row) and 'true' or 'false'
+                '[%d,%.0f,%d,%s,"%s"]', i - 1, slot, row.attempt,
+                is_alive(row) and 'true' or 'false', row.origin
             )
         end
     end

@@ -189,6 +189,14 @@ def replaces(row: RunRow) -> bool:
     return row.attempt > 0 and row.origin == "scheduled"
 
 
+def may_be_newest(row: RunRow) -> bool:
+    """Say whether the row may be the newest of its job, which is kept: it is of a slot that counts.
+
+    Those are slots of the schedule that were begun or are made up for.
+    """
+    return replaces(row) or row.origin == "backfill"
+
+
 def renew_lease(row: RunRow, lease: float, moment: Moment) -> None:
     """Let a lease last for ``lease`` seconds from this moment, by the clocks of its observer."""
     length = milliseconds(lease)
@@ -239,18 +247,28 @@ def run_state(row: RunRow, result: RunResult | None) -> RunState:
     if row.state == "released" and not row.attempt:
         state = "waiting"
     return RunState(
-        row.job, from_ms(row.slot), state, row.attempt, row.retries, row.instance, result
+        row.job,
+        from_ms(row.slot),
+        state,
+        row.attempt,
+        row.retries,
+        row.instance,
+        result,
+        row.fence or None,
+        row.trigger,  # type: ignore[arg-type]  # a store gives back what was put in
+        from_ms(row.claimed_at),
+        from_ms(row.lease_until) if row.state in ENDED else None,
     )
 
 
 def prunable(row: RunRow, newest: float, keep: float, moment: Moment) -> bool:
     """Say whether a row may go: it is over for ``keep`` seconds, and nothing depends on it.
 
-    On the job's newest one by schedule does what replaces what; one that waits is to be run.
+    On the job's newest one depends what replaces what; one that waits is to be run.
     """
     if alive(row, moment) or (not row.attempt and row.state not in ENDED):
         return False
-    if row.origin == "scheduled" and row.slot >= newest:
+    if row.origin != "manual" and row.slot >= newest:
         return False
     return max(row.slot, row.lease_until) + keep * 1000 < moment.wall
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, Literal
 
@@ -113,8 +114,12 @@ class ServerBackend(ABC, Generic[W]):
                 slot = from_ms(int(text))
             except (ValueError, OverflowError):  # anybody may say anything on a channel
                 continue
-            for told in [*self._hearers]:
-                told(job, slot)
+            self._tell(job, slot)
+
+    def _tell(self, job: str, slot: datetime) -> None:
+        """Tell all who hear in this process of a run that can be taken over."""
+        for told in [*self._hearers]:
+            told(job, slot)
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         """Go on with the pass over all that is old; True until it has come to its end.
@@ -149,6 +154,7 @@ def columns_of_claims(claims: Sequence[Claim]) -> Columns:
         [_bounded(claim.max_late) for claim in claims],
         [claim.mode for claim in claims],
         [claim.trigger for claim in claims],
+        [claim.pause_on_failure for claim in claims],
     )
 
 
@@ -163,7 +169,7 @@ def columns_of_leases(leases: Sequence[LeaseRef]) -> Columns:
     return (*keys_of(leases), tokens, [milliseconds(each.lease) for each in leases])
 
 
-def result_of(values: Iterable[Any]) -> RunResult:
+def result_of(values: Iterable[Any], retries: int = 0) -> RunResult:
     """Return a record as it was kept: by its columns, with instants in milliseconds."""
     fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error = values
     return RunResult(
@@ -178,6 +184,7 @@ def result_of(values: Iterable[Any]) -> RunResult:
         from_ms(ended_at),
         max(0, ended_at - started_at) / 1000,
         error,
+        retries,
     )
 
 

@@ -22,24 +22,29 @@ class ServerStore(Protocol):
 
 
 Told = Callable[[str, datetime], None]
-"""Takes the job and the slot of a run that was given back, from whichever store thread."""
+"""Takes the job and the slot of a run that can be begun or taken over, from whichever thread."""
 
 
 @runtime_checkable
-class Notifying(Protocol):
-    """A store that tells at once of runs that were given back; for store threads only."""
+class Telling(Protocol):
+    """A store that tells at once of runs that were given back or asked for."""
+
+    def hear(self, told: Told) -> None:
+        """Have ``told`` called with each run that others give back or ask for."""
+
+    def hear_no_more(self, told: Told) -> None:
+        """Undo :meth:`hear`; harmless where that was not done."""
+
+
+@runtime_checkable
+class Notifying(Telling, Protocol):
+    """A store that hears from others of such runs, and passes it on; for store threads only."""
 
     def listening(self) -> int | None:
         """Return a descriptor that can be read once there is something to be told, if there is one.
 
         It may be another one after each call of the store.
         """
-
-    def hear(self, told: Told) -> None:
-        """Have ``told`` called with each run that others give back, whoever passes it on."""
-
-    def hear_no_more(self, told: Told) -> None:
-        """Undo :meth:`hear`; harmless where that was not done."""
 
     def pass_on(self) -> None:
         """Tell all who hear of what has come, without waiting for more.

@@ -14,15 +14,26 @@ from datetime import datetime
 from typing import Literal, TypeVar, get_args
 
 from leasecron.backends.checks import Check
-from leasecron.backends.holders import finish, heartbeat, release
+from leasecron.backends.holders import finish, heartbeat, release, retry
 from leasecron.backends.modes import PRIVATE, check_mode
 from leasecron.backends.rows import Moment, keys_of, unfinished_state
-from leasecron.backends.sqlite_batches import columns, execute_rows
+from leasecron.backends.sqlite_asked_for import add_runs, runs_asked_for, state_of, withdraw_runs
+from leasecron.backends.sqlite_backfills import (
+    advance_backfill,
+    begin_backfill,
+    cancel_backfill,
+    newest_backfill,
+    open_backfills,
+    succeeded_slots,
+)
 from leasecron.backends.sqlite_checks import checks_of, not_said_by_open
 from leasecron.backends.sqlite_claims import decide_claims, read_claims
 from leasecron.backends.sqlite_connection import StoreConnection, Work
 from leasecron.backends.sqlite_export import pages, sign_of_life
 from leasecron.backends.sqlite_history import insert_owned_results, newest_results
+from leasecron.backends.sqlite_jobs import all_jobs, declare_jobs, fix_instants
+from leasecron.backends.sqlite_pauses import pause_job, pauses_of, resume_job
+from leasecron.backends.sqlite_place import absolute
 from leasecron.backends.sqlite_pruning import Pass, find_removals, remove
 from leasecron.backends.sqlite_runs import (
     LoadedRuns,
@@ -35,28 +46,29 @@ from leasecron.backends.transfer import Page
 from leasecron.clock import Clock
 from leasecron.errors import ConfigurationError, shown
 from leasecron.model import (
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
     Ending,
     HeartbeatAnswer,
+    JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
+    NewRun,
+    OneOff,
+    Pause,
     Retention,
+    Retry,
     RunResult,
-    from_ms,
+    RunState,
 )
 
-_Item = TypeVar("_Item", Claim, LeaseRef, Ending)
+_Item = TypeVar("_Item", Claim, LeaseRef, Ending, Retry)
 _Answer = TypeVar("_Answer")
-
-_DECLARE = """
-    INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES {rows}
-    ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, last_seen = excluded.last_seen
-"""
-_FIRST_SEEN = f"""
-    SELECT {columns("name", "first_seen")} FROM jobs WHERE name IN (VALUES {{rows}})
-"""  # noqa: S608 - of constants only
 
 
 class SqliteBackend:
@@ -73,6 +85,7 @@ class SqliteBackend:
     """
 
     kind: Literal["lease"] = "lease"
+    look_every = 1.0
 
     def __init__(
         self,
@@ -84,7 +97,7 @@ class SqliteBackend:
     ) -> None:
         _check_option("durability", durability, get_args(Durability))
         _check_option("journal", journal, get_args(Journal))
-        self.path = _absolute(path)
+        self.path = absolute(path)
         check_mode(mode, "SqliteBackend")
         self.settings = Settings(durability, journal, mode)
         self._store = StoreConnection(self.path, self.settings)
@@ -161,36 +174,75 @@ class SqliteBackend:
         return self._write(endings, lambda c, now: _hold(c, now, endings, release))
 
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:
+        return self._read(
+            lambda c, now: [unfinished_state(row, now) for row in unfinished_rows(c, jobs)]
+        )
+
+    def retry(self, retries: Sequence[Retry]) -> list[bool]:
+        return self._write(retries, lambda c, now: _hold(c, now, retries, retry))
+
+    def add_runs(self, runs: Sequence[NewRun]) -> list[bool]:
+        return self._write(runs, lambda c, now: add_runs(c, now, runs))
+
+    def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
+        return self._write(runs, lambda c, now: withdraw_runs(c, now, runs))
+
+    def asked_for(self) -> list[LeaseState]:
+        return self._read(runs_asked_for)
+
+    def run_state(self, job: str, slot: datetime) -> RunState | None:
+        return self._read(lambda c, now: state_of(c, now, job, slot))
+
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
         with self._store.call() as store:
-            return store.read(
-                lambda connection, moment: [
-                    unfinished_state(row, moment) for row in unfinished_rows(connection, jobs)
-                ]
-            )
+            return store.write(lambda c, now: begin_backfill(c, now, backfill))
+
+    def backfills(self) -> list[BackfillState]:
+        return self._read(open_backfills)
+
+    def backfill(self, job: str) -> BackfillState | None:
+        return self._read(lambda c, now: newest_backfill(c, now, job))
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        return self._read(lambda c, now: succeeded_slots(c, now, job, start, end))
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        with self._store.call() as store:
+            return store.write(lambda c, now: advance_backfill(c, now, asked))
+
+    def cancel_backfill(self, job: str) -> bool:
+        with self._store.call() as store:
+            return store.write(lambda c, now: cancel_backfill(c, now, job))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        return self._write(jobs, lambda c, now: fix_instants(c, now, jobs))
+
+    def pause(self, job: str, note: str) -> bool:
+        with self._store.call() as store:
+            return store.write(lambda c, now: pause_job(c, now, job, note))
+
+    def resume(self, job: str) -> bool:
+        with self._store.call() as store:
+            return store.write(lambda c, now: resume_job(c, now, job))
+
+    def pauses(self, job: str) -> list[Pause]:
+        return self._read(lambda c, _now: pauses_of(c, job))
+
+    def jobs(self) -> list[JobState]:
+        return self._read(all_jobs)
 
     def declare(self, jobs: Sequence[Declaration]) -> list[datetime]:
-        def work(connection: sqlite3.Connection, moment: Moment) -> list[datetime]:
-            now = moment.wall
-            rows = [(declared.job, declared.schedule, now, now) for declared in jobs]
-            execute_rows(connection, _DECLARE, rows)
-            seen = dict(execute_rows(connection, _FIRST_SEEN, [row[:1] for row in rows]))
-            instants = {at: from_ms(at) for at in seen.values()}  # one object for all that are new
-            return [instants[seen[declared.job]] for declared in jobs]
-
-        return self._write(jobs, work)
+        return self._write(jobs, lambda c, now: declare_jobs(c, now, jobs))
 
     def save_results(self, results: Sequence[RunResult]) -> None:
         if results:
             with self._store.call() as store:
-                store.write(lambda connection, _moment: insert_owned_results(connection, results))
+                store.write(lambda c, _now: insert_owned_results(c, results))
 
     def history(
         self, job: str | None = None, *, limit: int = 100, before: RunResult | None = None
     ) -> list[RunResult]:
-        with self._store.call() as store:
-            return store.read(
-                lambda connection, _moment: newest_results(connection, job, limit, before)
-            )
+        return self._read(lambda c, _now: newest_results(c, job, limit, before))
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         """Go on with the pass over all that is old; True until it has come to its end.
@@ -201,24 +253,26 @@ class SqliteBackend:
             return False
         with self._store.call() as store:
             found = store.read(lambda c, now: find_removals(c, now, retentions, self._pass))
-            if found.runs or found.fences:
+            if not found.is_empty:
                 store.write(lambda c, now: remove(c, now, retentions, found))
             self._pass = found.pass_ or Pass()
             return found.pass_ is not None
 
     def in_use(self) -> str | None:
         """Say by what an instance shows that it is alive here, if one does."""
-        with self._store.call() as store:
-            return store.read(sign_of_life)
+        return self._read(sign_of_life)
 
     def next_fence(self) -> int:
         """Return a number above every fence that this store has given."""
-        with self._store.call() as store:
-            return store.read(lambda connection, _moment: next_fence(connection))
+        return self._read(lambda c, _now: next_fence(c))
 
     def pages(self) -> Iterator[Page]:
         """Yield all that is in the store, a bounded number of rows at a time."""
         return pages(self._store)
+
+    def _read(self, work: Work[_Answer]) -> _Answer:
+        with self._store.call() as store:
+            return store.read(work)
 
     def _write(self, items: Sequence[object], work: Work[list[_Answer]]) -> list[_Answer]:
         if not items:
@@ -239,27 +293,6 @@ def _hold(
     answers = [act(item, slot, table, moment) for item, slot in zip(items, keys.slots, strict=True)]
     table.flush()
     return answers
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
-    if not isinstance(text, str):
-        raise ConfigurationError(f"the path of a SQLite store must be text, not {shown(path)}")
-    if text in ("", ":memory:"):
-        raise ConfigurationError(
-            f"{shown(text)} is no path of a SQLite store; for a store in memory say 'memory://'"
-        )
-    if "\0" in text:
-        raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {shown(text)}")
-    if text.endswith("/"):
-        raise ConfigurationError(f"{shown(text)} is a folder; right is the path of a file in it")
-    try:
-        return os.path.join(os.getcwd(), text)
-    except FileNotFoundError as error:
-        raise ConfigurationError(
-            f"{shown(text)} is a relative path, and the working directory is gone; right is a path"
-            " that begins with /"
-        ) from error
 
 
 def _check_option(name: str, value: object, right: tuple[str, ...]) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+from leasecron.backends.backfills import BackfillRow, backfill_state
 from leasecron.backends.rows import Moment, RunRow, alive, end_lease
 from leasecron.backends.sqlite_connection import StoreConnection
 from leasecron.backends.sqlite_history import newest_results
+from leasecron.backends.sqlite_pauses import to_pause
 from leasecron.backends.sqlite_schema import OPEN
 from leasecron.backends.transfer import JobRow, Page
 from leasecron.model import RunResult, from_ms
@@ -24,8 +26,16 @@ _RUNS = f"""
 """
 _OPEN_RUNS = f"SELECT {_COLUMNS} FROM runs INDEXED BY runs_open WHERE {OPEN}"
 _JOBS = f"""
-    SELECT name, schedule, first_seen, last_seen, pruned FROM jobs WHERE name > ?
+    SELECT name, schedule, first_seen, last_seen, pruned, once_at FROM jobs WHERE name > ?
     ORDER BY name LIMIT {_PAGE}
+"""
+_PAUSES = f"""
+    SELECT job, paused_at, resumed_at, note FROM pauses WHERE (job, paused_at) > (?, ?)
+    ORDER BY job, paused_at LIMIT {_PAGE}
+"""
+_BACKFILLS = f"""
+    SELECT {", ".join(field.name for field in fields(BackfillRow))} FROM backfills WHERE job > ?
+    ORDER BY job LIMIT {_PAGE}
 """
 _SEEN = """
     SELECT name FROM jobs WHERE last_seen > ?
@@ -47,11 +57,19 @@ def sign_of_life(connection: sqlite3.Connection, moment: Moment) -> str | None:
 
 
 def pages(store: StoreConnection) -> Iterator[Page]:
-    """Yield the jobs, the runs and the history."""
+    """Yield the jobs, their pauses and backfills, the runs and the history."""
     name = ""
     while jobs := [JobRow(*values) for values in _read(store, _JOBS, name)]:
         yield Page(jobs=jobs)
         name = jobs[-1].name
+    last: tuple[str, int] = ("", 0)
+    while pauses := _read(store, _PAUSES, *last):
+        yield Page(pauses=[to_pause(*values) for values in pauses])
+        last = pauses[-1][:2]
+    name = ""
+    while backfills := [BackfillRow(*values) for values in _read(store, _BACKFILLS, name)]:
+        yield Page(backfills=[backfill_state(row) for row in backfills])
+        name = backfills[-1].job
     after: tuple[int, str] = (-(2**63), "")
     while runs := _runs(store, after):
         yield Page(runs=runs)
@@ -68,6 +86,7 @@ def _runs(store: StoreConnection, after: tuple[int, str]) -> list[RunRow]:
     def work(connection: sqlite3.Connection, moment: Moment) -> list[RunRow]:
         rows = [RunRow(*values) for values in connection.execute(_RUNS, after).fetchall()]
         for row in rows:
+            row.cancelled = bool(row.cancelled)
             if not alive(row, moment):
                 end_lease(row, moment)
         return rows

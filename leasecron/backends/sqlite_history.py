@@ -12,7 +12,7 @@ from leasecron.model import LARGEST_INTEGER, RunResult, from_ms, to_ms
 
 _NAMES = (
     *("fence", "job", "slot", "attempt", "instance"),
-    *("trigger", "status", "started_at", "ended_at", "error"),
+    *("trigger", "status", "started_at", "ended_at", "error", "retries"),
 )
 _COLUMNS = ", ".join(_NAMES)
 _INSERT = f"INSERT OR IGNORE INTO results({_COLUMNS}) VALUES {{rows}}"
@@ -22,7 +22,8 @@ _INSERT_OWNED = f"""
     SELECT asked.* FROM (VALUES {{rows}}) AS asked CROSS JOIN runs
     ON runs.job = asked.column2 AND runs.slot = asked.column3
     WHERE asked.column1 < runs.fence OR asked.column1 = runs.released_fence
-    OR asked.column1 = runs.fence AND runs.state NOT IN ('abandoned', 'replaced')
+    OR asked.column1 = runs.fence
+    AND (runs.state NOT IN ('abandoned', 'replaced') OR runs.cancelled)
 """
 _PAGE = 1_000  # records of one answer: each of their columns is one text, which has a limit
 _FOUND = columns(*_NAMES)
@@ -34,6 +35,7 @@ _NEWEST_OF_JOB = f"""
         SELECT * FROM results WHERE job = ? AND fence < ? ORDER BY fence DESC LIMIT ?
     )
 """
+_OF_ATTEMPT = f"SELECT {_FOUND} FROM results WHERE fence = ? AND job = ?"
 
 
 def insert_results(connection: sqlite3.Connection, results: Iterable[RunResult]) -> None:
@@ -66,6 +68,12 @@ def newest_results(
     return found
 
 
+def result_of(connection: sqlite3.Connection, job: str, fence: int) -> RunResult | None:
+    """Return the record of one attempt, if there is one."""
+    found = in_rows(connection.execute(_OF_ATTEMPT, (fence, job)).fetchall()[0])
+    return _from_row(found[0]) if found else None
+
+
 def _to_row(result: RunResult) -> tuple[Any, ...]:
     return (
         result.fence,
@@ -78,11 +86,12 @@ def _to_row(result: RunResult) -> tuple[Any, ...]:
         to_ms(result.started_at),
         to_ms(result.ended_at),
         valid_text(result.error),
+        result.retries,
     )
 
 
 def _from_row(row: Sequence[Any]) -> RunResult:
-    fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error = row
+    fence, job, slot, attempt, instance, trigger, status, started_at, ended_at, error, again = row
     return RunResult(
         job=job,
         slot=from_ms(slot),
@@ -95,4 +104,5 @@ def _from_row(row: Sequence[Any]) -> RunResult:
         ended_at=from_ms(ended_at),
         duration=max(0, ended_at - started_at) / 1000,
         error=error,
+        retries=again,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from leasecron.backends.filesystems import Filesystem, filesystem_of
 from leasecron.backends.modes import PRIVATE, Owner
-from leasecron.errors import BackendError, BackendUnavailable
+from leasecron.errors import BackendError, BackendUnavailable, ConfigurationError, shown
 
 Identity = tuple[int, int]
 
@@ -31,6 +31,28 @@ class Place:
     exists: bool
     mode: int
     owner: Owner
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return the path of a store as it is from now on, or raise ConfigurationError."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise ConfigurationError(f"the path of a SQLite store must be text, not {shown(path)}")
+    if text in ("", ":memory:"):
+        raise ConfigurationError(
+            f"{shown(text)} is no path of a SQLite store; for a store in memory say 'memory://'"
+        )
+    if "\0" in text:
+        raise ConfigurationError(f"the path of a SQLite store holds a NUL character: {shown(text)}")
+    if text.endswith("/"):
+        raise ConfigurationError(f"{shown(text)} is a folder; right is the path of a file in it")
+    try:
+        return os.path.join(os.getcwd(), text)
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"{shown(text)} is a relative path, and the working directory is gone; right is a path"
+            " that begins with /"
+        ) from error
 
 
 def examine(path: str, mode: int = PRIVATE) -> Place:

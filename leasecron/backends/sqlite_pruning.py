@@ -1,7 +1,8 @@
 """What may be removed from a SQLite store, found by reading and removed under the write lock.
 
-A row of a run goes when it can decide nothing any more: not the newest of its job, its lease over,
-and both its slot and the end of its lease long past. Records of the history go by number and age.
+A row of a run goes when it can decide nothing any more: not the newest of its job by schedule, its
+lease over, and both its slot and the end of its lease long past. Records of the history go by
+number and age, and pauses that have ended by age.
 
 The rows are in the order of their slots, so those that are old stand together, with those between
 them that other jobs keep for longer. A pass goes over all of them in many calls, each of which
@@ -10,6 +11,7 @@ looks at a bounded number of rows, whether they may go or not.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +21,15 @@ from leasecron.backends.base import PRUNE_BATCH
 from leasecron.backends.rows import Keys, Moment, RunRow, lost_result, prunable
 from leasecron.backends.sqlite_batches import columns, execute_rows, in_rows
 from leasecron.backends.sqlite_history import insert_results
-from leasecron.backends.sqlite_runs import Key, load_rows
+from leasecron.backends.sqlite_pauses import delete_pauses, old_pauses
+from leasecron.backends.sqlite_runs import Key, delete_rows, load_rows
 from leasecron.model import MAX_RECORDS, Retention
 
 WALK = 4_000
 """Rows of runs that a call looks at, in the index alone."""
 
 JOBS = 20
-"""Jobs whose history a call looks at: it counts the records of each."""
+"""Jobs whose pauses and history a call looks at: it counts the records of each."""
 
 _FEW = 32
 """Oldest records of a job that may be young, as that of a run that took days, while others go."""
@@ -48,12 +51,6 @@ _OLDEST_RECORDS = f"""
         SELECT fence, ended_at FROM results WHERE job = ? AND fence <= ? ORDER BY fence LIMIT ?
     )
 """
-_DELETE_RUNS = """
-    DELETE FROM runs WHERE rowid IN (
-        SELECT runs.rowid FROM (VALUES {rows}) AS asked CROSS JOIN runs
-        ON runs.job = asked.column1 AND runs.slot = asked.column2
-    )
-"""
 _DELETE_RECORDS = "DELETE FROM results WHERE fence IN (VALUES {rows})"
 _MARK = """
     INSERT INTO jobs(name, schedule, first_seen, last_seen, pruned)
@@ -64,7 +61,7 @@ _MARK = """
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How far a pass has come: ``after`` which row, and with the history of how many jobs.
+    """How far a pass has come: ``after`` which row, and with the pauses and history of which jobs.
 
     Once all rows have been looked at, ``after`` is None.
     """
@@ -79,7 +76,12 @@ class Removals:
 
     runs: Sequence[Key]
     fences: Sequence[int]
+    pauses: Sequence[tuple[str, int]]
     pass_: Pass | None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.runs or self.fences or self.pauses)
 
 
 def find_removals(
@@ -87,17 +89,21 @@ def find_removals(
 ) -> Removals:
     """Return what may go, at most PRUNE_BATCH rows in all."""
     runs, after = _old_runs(connection, moment, retentions, begun)
+    asked = retentions[begun.jobs : begun.jobs + JOBS]
+    ended = old_pauses(connection, asked, moment)
+    pauses = ended[: PRUNE_BATCH - len(runs)]
     fences: list[int] = []
     done = begun.jobs
-    for retention in retentions[done : done + JOBS]:
-        room = PRUNE_BATCH - len(runs) - len(fences)
+    for retention in asked if len(pauses) == len(ended) else ():
+        room = PRUNE_BATCH - len(runs) - len(pauses) - len(fences)
         found = _old_records(connection, moment, retention, room + 1)
         fences += found[:room]
         if len(found) > room:
             break
         done += 1
     over = after is None and done >= len(retentions)
-    return Removals(runs, fences, None if over else replace(begun, after=after, jobs=done))
+    pass_ = None if over else replace(begun, after=after, jobs=done)
+    return Removals(runs, fences, pauses, pass_)
 
 
 def remove(
@@ -108,13 +114,16 @@ def remove(
 ) -> None:
     """Remove what was found. Runs are judged again: one may have been taken over since then.
 
-    The newest slots that went are noted. An attempt whose end nobody saw leaves a record.
+    The newest slots of the schedule that went are noted. An attempt whose end nobody saw leaves a
+    record.
     """
     rows = _prunable(connection, moment, retentions, removals.runs)
     insert_results(connection, [lost_result(row, moment) for row in rows if row.state == "claimed"])
-    execute_rows(connection, _DELETE_RUNS, [(row.job, row.slot) for row in rows])
+    delete_rows(connection, [(row.job, row.slot) for row in rows])
     execute_rows(connection, _DELETE_RECORDS, [(fence,) for fence in removals.fences])
-    newest = {row.job: row.slot for row in sorted(rows, key=attrgetter("slot"))}
+    delete_pauses(connection, removals.pauses)
+    of_schedule = [row for row in rows if row.origin == "scheduled"]
+    newest = {row.job: row.slot for row in sorted(of_schedule, key=attrgetter("slot"))}
     marks = [(job, slot, moment.wall) for job, slot in newest.items()]
     execute_rows(connection, _MARK, marks)
 
@@ -148,9 +157,7 @@ def _prunable(
     newest = dict(execute_rows(connection, _NEWEST, [(job,) for job in {row.job for row in rows}]))
     keep = {each.job: each.runs for each in retentions}
     return [
-        row
-        for row in rows
-        if row.job in newest and prunable(row, newest[row.job], keep[row.job], moment)
+        row for row in rows if prunable(row, newest.get(row.job, -math.inf), keep[row.job], moment)
     ]
 
 

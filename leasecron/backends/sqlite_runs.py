@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from operator import attrgetter
 from typing import Any
 
-from leasecron.backends.rows import ENDED, Keys, Moment, OpenRuns, RunRow
+from leasecron.backends.rows import ENDED, Keys, Moment, OpenRuns, RunRow, replaces
 from leasecron.backends.sqlite_batches import columns, execute_columns, execute_rows
 from leasecron.backends.sqlite_history import insert_results
-from leasecron.backends.sqlite_schema import OPEN
+from leasecron.backends.sqlite_pauses import LASTING, insert_pauses, slots_in_pauses
+from leasecron.backends.sqlite_schema import OPEN, REPLACES
 from leasecron.model import Ending, RunResult, to_ms
 
 Key = tuple[str, int]
 
 _NAMES = [field.name for field in fields(RunRow)]
-_COLUMNS = columns(*(f"runs.{name}" for name in _NAMES))
+_OF_A_FIRST_ATTEMPT = [field.name for field in fields(RunRow) if field.default is MISSING]
+COLUMNS = columns(*(f"runs.{name}" for name in _NAMES))
+"""What selects the rows of runs, as :func:`~leasecron.backends.sqlite_batches.in_rows` reads."""
+
 _ROWS = f"""
     WITH asked(job, slot) AS (VALUES {{rows}})
-    SELECT {_COLUMNS} FROM asked CROSS JOIN runs
+    SELECT {COLUMNS} FROM asked CROSS JOIN runs
     ON runs.job = asked.job AND runs.slot = asked.slot
 """
 _OPEN_ROWS = f"""
     WITH asked(job) AS (VALUES {{rows}})
-    SELECT {_COLUMNS} FROM asked CROSS JOIN runs INDEXED BY runs_open
+    SELECT {COLUMNS} FROM asked CROSS JOIN runs INDEXED BY runs_open
     ON runs.job = asked.job AND {OPEN}
 """
 _MARKS = f"""
     WITH asked(job, slot) AS (VALUES {{rows}})
-    SELECT {columns("jobs.name", "jobs.pruned", "jobs.newest")} FROM asked CROSS JOIN jobs
-    ON jobs.name = asked.job WHERE jobs.pruned >= asked.slot OR jobs.newest > asked.slot
+    SELECT {columns("jobs.name", "jobs.pruned", "jobs.newest", "jobs.paused_until")}
+    FROM asked CROSS JOIN jobs ON jobs.name = asked.job
+    WHERE jobs.pruned >= asked.slot OR jobs.newest > asked.slot OR jobs.paused_until >= asked.slot
 """
 _KNOWN = f"""
     WITH asked(job, slot) AS (VALUES {{rows}})
@@ -40,16 +45,19 @@ _KNOWN = f"""
     ) OR EXISTS (
         SELECT 1 FROM runs INDEXED BY runs_open WHERE runs.job = asked.job AND {OPEN}
     ) OR EXISTS (
-        SELECT 1 FROM jobs WHERE jobs.name = asked.job AND jobs.pruned >= asked.slot
+        SELECT 1 FROM jobs WHERE jobs.name = asked.job
+        AND (jobs.pruned >= asked.slot OR jobs.paused_until >= asked.slot)
     )
 """
-_CLAIMED_BETWEEN = "SELECT 1 FROM runs WHERE slot > ? AND slot <= ? AND job = ? LIMIT 1"
+_CLAIMED_BETWEEN = f"""
+    SELECT 1 FROM runs WHERE slot > ? AND slot <= ? AND job = ? AND {REPLACES} LIMIT 1
+"""
 _PUT = f"""
     INSERT INTO runs({", ".join(_NAMES)}) VALUES {{rows}} ON CONFLICT (slot, job)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[2:])}
 """
 _FIRST_ATTEMPTS = f"""
-    INSERT INTO runs({", ".join(_NAMES)})
+    INSERT INTO runs({", ".join(_OF_A_FIRST_ATTEMPT)})
     SELECT column1, column2, 'claimed', column3, 1, 0, column4, NULL, column5, column6,
     ?, ? + column7, ?, ? + column7 FROM (VALUES {{rows}})
 """
@@ -60,6 +68,12 @@ _FINISH = """
         SELECT runs.rowid FROM (VALUES {rows}) AS asked CROSS JOIN runs
         ON runs.job = asked.column1 AND runs.slot = asked.column2
         WHERE runs.token = asked.column3 AND runs.state IN ('claimed', 'released')
+    )
+"""
+_DELETE = """
+    DELETE FROM runs WHERE rowid IN (
+        SELECT runs.rowid FROM (VALUES {rows}) AS asked CROSS JOIN runs
+        ON runs.job = asked.column1 AND runs.slot = asked.column2
     )
 """
 _NEXT_FENCE = "SELECT value FROM meta WHERE key = 'next_fence'"
@@ -83,6 +97,9 @@ class LoadedRuns:
         self._open: dict[str, OpenRuns] = {}
         self._pruned: dict[str, int] = {}
         self._newest: dict[str, int] = {}
+        self._paused_until: dict[str, int] = {}
+        self._in_pauses: set[Key] = set()  # that have ended
+        self._pauses: dict[str, str] = {}
         self._results: list[RunResult] = []
         self._fence: int | None = None
         self.version: int | None = None
@@ -97,23 +114,29 @@ class LoadedRuns:
         for values in execute_columns(self._connection, _OPEN_ROWS, [jobs]):
             row = self._rows.setdefault((values[0], values[1]), RunRow(*values))
             self._of_job[row.job] = (*self._of_job.get(row.job, ()), row)
-        for job, pruned, newest in execute_columns(self._connection, _MARKS, keys):
+        for job, pruned, newest, paused in execute_columns(self._connection, _MARKS, keys):
             self._newest[job] = newest
             if pruned is not None:
                 self._pruned[job] = pruned
+            if paused is not None:
+                self._paused_until[job] = paused
+        if self._paused_until:
+            self._in_pauses = slots_in_pauses(self._connection, keys)
         self.version = data_version(self._connection)
 
     def holds(self, keys: Keys) -> bool:
         """Say, under the write lock, whether ``load_jobs`` of these runs would give the same again.
 
         True where nobody has written since. Where somebody has, it is asked only about runs of jobs
-        that had none to be loaded, as those have that are due: that is one question and quickly
-        answered, while others stand in line for the lock. How new the others are is of no matter
-        to a run that has no row.
+        that had none to be loaded, one of each job, as those are that are due: that is one question
+        and quickly answered, while others stand in line for the lock. How new the others are is of
+        no matter to a run that has no row.
         """
         if data_version(self._connection) == self.version:
             return True
         if self._rows:  # of which each may stand otherwise by now
+            return False
+        if len({*keys.jobs}) < len(keys.jobs):  # where one waits for another, newer ones matter
             return False
         return not execute_columns(self._connection, _KNOWN, keys)
 
@@ -124,7 +147,7 @@ class LoadedRuns:
 
     @property
     def is_blank(self) -> bool:
-        """Whether of no job that was asked for any run is open or was pruned."""
+        """Whether of no job asked for any run is open or was pruned, nor a pause matters."""
         return not (self._rows or self._newest)
 
     def row(self, job: str, slot: int) -> RunRow | None:
@@ -140,18 +163,28 @@ class LoadedRuns:
         return found
 
     def claimed_between(self, job: str, after: int, until: int) -> bool:
-        if any(after < row.slot <= until for row in self._of_job.get(job, ())):
+        rows = self._of_job.get(job, ())
+        if any(after < row.slot <= until and replaces(row) for row in rows):
             return True
         newest = self._newest.get(job)
         if newest is None or newest <= after:
             return False
-        if newest <= until:
-            return True
-        # The clock was set back since then: only now the runs are asked, by a range of slots.
+        # Only now the runs are asked, by a range of slots: the newest may be one to come, since the
+        # clock was set back, or of a backfill.
         return bool(self._connection.execute(_CLAIMED_BETWEEN, (after, until, job)).fetchall())
 
     def pruned(self, job: str) -> int | None:
         return self._pruned.get(job)
+
+    def is_paused(self, job: str, slot: int | None) -> bool:
+        if self._paused_until.get(job) == LASTING:
+            return True
+        return slot is not None and (job, slot) in self._in_pauses
+
+    def pause(self, job: str, note: str) -> None:
+        if self._paused_until.get(job) != LASTING:
+            self._paused_until[job] = LASTING
+            self._pauses[job] = note
 
     def next_fence(self) -> int:
         if self._fence is None:
@@ -176,12 +209,19 @@ class LoadedRuns:
         if self._fence is not None:
             set_next_fence(self._connection, self._fence)
         insert_results(self._connection, self._results)
+        if self._pauses:
+            insert_pauses(self._connection, self._pauses, self._moment)
 
 
 def load_rows(connection: sqlite3.Connection, keys: Keys) -> dict[Key, RunRow]:
     """Return the rows of these runs, of those that have one."""
     rows = [RunRow(*values) for values in execute_columns(connection, _ROWS, keys)]
     return {(row.job, row.slot): row for row in rows}
+
+
+def delete_rows(connection: sqlite3.Connection, keys: Sequence[Key]) -> None:
+    """Remove the rows of these runs."""
+    execute_rows(connection, _DELETE, keys)
 
 
 def insert_first_attempts(
@@ -211,10 +251,10 @@ def finish_owned(connection: sqlite3.Connection, endings: Sequence[Ending], mome
 
     False where that was not possible for all: those that are finished now can be finished again.
     """
-    if any(ending.keep_lease for ending in endings):
-        return False
     rows: dict[str, list[tuple[str, int, str]]] = {"success": [], "failed": []}
     for ending in endings:
+        if ending.keep_lease or ending.pause is not None or ending.status == "interrupted":
+            return False
         state = "success" if ending.status == "success" else "failed"
         rows[state].append((ending.job, to_ms(ending.slot), ending.token))
     before = connection.total_changes

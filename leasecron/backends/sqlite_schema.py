@@ -17,6 +17,11 @@ APPLICATION_ID = 0x6C656173
 
 # Said word for word by the index and by the queries: otherwise SQLite does not use the index.
 OPEN = "(state IN ('claimed', 'released') OR boot IS NOT '')"
+ASKED_FOR = "(origin <> 'scheduled' AND state IN ('claimed', 'released'))"
+
+# The rule of rows.replaces.
+REPLACES = "attempt > 0 AND origin = 'scheduled'"
+_MAY_BE_NEWEST = "(new.attempt > 0 AND new.origin = 'scheduled' OR new.origin = 'backfill')"
 
 Change = Callable[[sqlite3.Connection, int], None]
 
@@ -46,6 +51,18 @@ def _key_by_slot(connection: sqlite3.Connection, now: int) -> None:
     connection.execute("DROP TABLE old_runs")
     connection.execute(_RUNS_OPEN)
     connection.execute(_KEEP_NEWEST)
+
+
+def _add_control(connection: sqlite3.Connection, _now: int) -> None:
+    """Add what retries, pauses, backfills, runs that are asked for and slots that wait need.
+
+    No row is written: one that is without the new columns has what they begin with. All are read,
+    which takes a second for each few millions. ``paused_until`` of a job is the newest end of its
+    pauses, the largest integer while it is paused, and NULL where it never was: so a claim sees by
+    the row that it looks at anyway whether pauses matter to it.
+    """
+    for statement in _CONTROL:
+        connection.execute(statement)
 
 
 _COLUMNS_OF_RUNS = """
@@ -101,17 +118,59 @@ _NOTE_NEWEST = """
     SELECT job, '', ?, ?, max(slot) FROM runs GROUP BY job
     ON CONFLICT (name) DO UPDATE SET newest = excluded.newest
 """
-# In the file and not in the program: an instance of the version before goes on claiming.
-_KEEP_NEWEST = """
-    CREATE TRIGGER runs_newest AFTER INSERT ON runs BEGIN
+_SET_NEWEST = """
         INSERT INTO jobs(name, schedule, first_seen, last_seen, newest)
         VALUES (new.job, '', new.claimed_at, new.claimed_at, new.slot)
         ON CONFLICT (name) DO UPDATE SET newest = excluded.newest
         WHERE newest IS NULL OR newest < excluded.newest;
-    END
 """
+# In the file and not in the program: an instance of the version before goes on claiming.
+_KEEP_NEWEST = f"CREATE TRIGGER runs_newest AFTER INSERT ON runs BEGIN {_SET_NEWEST} END"
+_CONTROL = (
+    "ALTER TABLE runs ADD COLUMN retries INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE runs ADD COLUMN origin TEXT NOT NULL DEFAULT 'scheduled'",
+    "ALTER TABLE runs ADD COLUMN cancelled INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE results ADD COLUMN retries INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE jobs ADD COLUMN paused_until INTEGER",
+    "ALTER TABLE jobs ADD COLUMN once_at INTEGER",
+    """
+    CREATE TABLE backfills (
+        job TEXT PRIMARY KEY,
+        since INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        total INTEGER NOT NULL,
+        instance TEXT NOT NULL,
+        asked_at INTEGER NOT NULL,
+        cursor INTEGER,
+        succeeded INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        ended_at INTEGER
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX backfills_open ON backfills(job) WHERE ended_at IS NULL",
+    """
+    CREATE TABLE pauses (
+        job TEXT NOT NULL,
+        paused_at INTEGER NOT NULL,
+        resumed_at INTEGER,
+        note TEXT NOT NULL,
+        PRIMARY KEY (job, paused_at)
+    ) WITHOUT ROWID
+    """,
+    f"CREATE INDEX runs_asked_for ON runs(slot, job) WHERE {ASKED_FOR}",
+    "DROP TRIGGER runs_newest",
+    f"""
+    CREATE TRIGGER runs_newest AFTER INSERT ON runs
+    WHEN {_MAY_BE_NEWEST} BEGIN {_SET_NEWEST} END
+    """,
+    # A slot that waited is begun by an instance of the version before, too.
+    f"""
+    CREATE TRIGGER runs_begun AFTER UPDATE OF attempt ON runs
+    WHEN old.attempt = 0 AND new.attempt > 0 AND new.origin = 'scheduled' BEGIN {_SET_NEWEST} END
+    """,
+)
 
-CHANGES: Sequence[Change] = (_create, _key_by_slot)
+CHANGES: Sequence[Change] = (_create, _key_by_slot, _add_control)
 """Entry n leads from version n to version n + 1."""
 
 

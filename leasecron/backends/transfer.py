@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from leasecron.backends.rows import RunRow
-from leasecron.model import Pause, RunResult
+from leasecron.model import BackfillState, Pause, RunResult
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """What a store knows of a job. Instants and ``pruned`` are integer milliseconds."""
+    """What a store knows of a job, in integer milliseconds; ``once_at`` of one that runs once."""
 
     name: str
     schedule: str
     first_seen: int
     last_seen: int
     pruned: int | None
+    once_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Page:
     runs: Sequence[RunRow] = field(default=())
     results: Sequence[RunResult] = field(default=())
     pauses: Sequence[Pause] = field(default=())
+    backfills: Sequence[BackfillState] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from leasecron.cli.copy import copy
 from leasecron.cli.demo import demo
 from leasecron.cli.doctor import doctor
 from leasecron.cli.init import init
+from leasecron.cli.pausing import pause, resume
+from leasecron.cli.trigger import trigger
 from leasecron.errors import printable
 
 
@@ -48,10 +50,26 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leasecron")
 def main() -> None:
-    """Every due run of every job, executed by exactly one instance of your application."""
+    """Every due run of every job, executed by exactly one instance of your application.
+
+    The application runs its jobs itself, with a scheduler in each of its processes. These commands
+    are for the store that its processes share, and act on its jobs from outside.
+
+    \b
+    Examples:
+      leasecron doctor sqlite:////var/lib/app/jobs.db
+      leasecron trigger report --store sqlite:////var/lib/app/jobs.db --wait
+      leasecron pause report --store sqlite:////var/lib/app/jobs.db
+      leasecron resume report --store sqlite:////var/lib/app/jobs.db
+
+    Each has a --help of its own.
+    """
 
 
 main.add_command(init)
 main.add_command(doctor)
+main.add_command(trigger)
+main.add_command(pause)
+main.add_command(resume)
 main.add_command(copy)
 main.add_command(demo)

@@ -17,7 +17,7 @@ class Attempt:
     """One call of a handler. ``ended`` is None while it runs, and for ever if it was killed.
 
     Instants are of the cluster's clock, whatever the instance's own clock says. ``fence`` is None
-    on a store that has none.
+    on a store that has none. ``retry`` says how often the run had been tried again before.
     """
 
     job: str
@@ -27,6 +27,7 @@ class Attempt:
     instance: str
     trigger: Trigger
     began: datetime
+    retry: int = 0
     ended: datetime | None = None
     exception: BaseException | None = None
     context: RunContext = field(repr=False)
@@ -82,15 +83,20 @@ class Attempts:
             instance=context.instance,
             trigger=context.trigger,
             began=self._now(),
+            retry=context.retry,
             context=context,
             process=process,
         )
-        alone = job.options.overlap == "skip"
+        alone = job.options.overlap != "allow"
         for other in self.live:
+            if other.job != attempt.job:
+                continue
             # Without leases no instance knows what runs of other slots the others have.
             beside = alone and (leases or other.process is process)
             same = other.slot == attempt.slot or beside
-            if other.job == attempt.job and same and other.valid and attempt.valid:
+            # Who ran past the timeout of his try has been told, and the next try waits for him.
+            tries = other.context.token == context.token
+            if tries or (same and other.valid and attempt.valid):
                 self.clashes.append((other, attempt))
         self.all.append(attempt)
         self.live.append(attempt)

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
-from functools import partial
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Self
 
-from leasecron import durations
 from leasecron.backends.base import Backend
 from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.urls import backend_for
-from leasecron.declarations import H, JobMethods
-from leasecron.durations import TEN_YEARS, Duration
+from leasecron.durations import Duration
 from leasecron.errors import ConfigurationError, SchedulerStateError, shown
 from leasecron.events import RunFailed, RunSkipped, RunSucceeded, StoreFailed
 from leasecron.model import RunResult
 from leasecron.options import JobOptions
-from leasecron.scheduler import Off, Scheduler
-from leasecron.schedules import Schedule
+from leasecron.scheduler import Scheduler
 from leasecron.testing.attempts import Attempt, Attempts
+from leasecron.testing.declared import Declared
+from leasecron.testing.evidence import Evidence
 from leasecron.testing.fake_clock import FakeClock
-from leasecron.testing.findings import Evidence, findings
+from leasecron.testing.findings import findings
+from leasecron.testing.hazards import Hazards, simulated
 from leasecron.testing.instance import Instance
 from leasecron.testing.recorder import EventRecorder
 from leasecron.testing.server_time import ServerTime
 from leasecron.testing.trouble import Trouble
+from leasecron.testing.witness import Witness
 
 _DEFAULTS = JobOptions()
 _ALL = 1_000_000
@@ -36,7 +35,7 @@ _SHOWN = 20
 _WIDE = 200  # places, which no test of promises fills: with fewer a slot may have to wait for one
 
 
-class Cluster(JobMethods):
+class Cluster(Declared, Hazards):
     """Several real schedulers on simulated time and one store, and all that can befall them.
 
     Each instance is a simulated process: its threads are frozen and killed together, its wall clock
@@ -89,19 +88,24 @@ class Cluster(JobMethods):
             raise ConfigurationError(f"seed is {shown(seed)}; right is an int")
         if start is not None and not isinstance(start, datetime):
             raise ConfigurationError(f"start is {shown(start)}; right is an aware datetime")
-        self.clock = FakeClock(start, seed=seed)
+        super().__init__(FakeClock(start, seed=seed), tz)
         self._store = store
-        self._tz = tz
         self._shared: Backend | None = None
         if store == "memory://" or not isinstance(store, (str, os.PathLike)):
             self._shared = self._backend()
         self._attempts = Attempts(self.clock.now)
+        self._witness = Witness(self.clock)
         self._is_narrow = max_running < _WIDE
-        self._setups: list[Callable[[Scheduler], object]] = []
-        self._declared: dict[str, datetime] = {}
         arguments = {"defaults": defaults, "tz": tz, "max_running": max_running}
         self._instances = [
-            Instance(f"instance-{i}", self.clock, self._backend, self._attempts, arguments)
+            Instance(
+                f"instance-{i}",
+                self.clock,
+                self._backend,
+                self._attempts,
+                self._witness,
+                arguments,
+            )
             for i in range(instances)
         ]
         self._trouble = Trouble(self, instances)
@@ -115,47 +119,6 @@ class Cluster(JobMethods):
             f"Cluster({len(self._instances)}, {self._store!r}, seed={self.clock.seed})"
             f" at {self.clock.now().isoformat()}"
         )
-
-    # What is the same for all instances
-
-    def setup(self, function: Callable[[Scheduler], object]) -> None:
-        """Call ``function`` with the scheduler of each instance, and of those that come later.
-
-        An application that declares its jobs in such a function is tested with the same one.
-        """
-        if not callable(function):
-            raise ConfigurationError(
-                f"setup: {shown(function)} is wrong; right is a function that takes a scheduler"
-            )
-        for instance in self._instances:
-            function(instance.scheduler)
-        self._setups.append(function)
-        for name in self._instances[0].scheduler.jobs:
-            self._declared.setdefault(name, self.clock.now())
-
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Off: ...
-    @overload
-    def on(self, event: str, listener: None = None) -> Callable[[H], H]: ...
-
-    def on(
-        self, event: str, listener: Callable[[Any], object] | None = None
-    ) -> Off | Callable[[H], H]:
-        """Call ``listener`` for events of every instance, as ``Scheduler.on`` does for one's."""
-        if listener is None:
-            return partial(self._listen, event)
-        listening = True
-
-        def heard(happened: Any) -> None:
-            if listening:
-                listener(happened)
-
-        def off() -> None:
-            nonlocal listening
-            listening = False
-
-        self._listen(event, heard)
-        return off
 
     # The course of things
 
@@ -176,80 +139,7 @@ class Cluster(JobMethods):
     def advance(self, seconds: Duration) -> None:
         """Let simulated time pass, from deadline to deadline; starts what is not started."""
         self.start()
-        self.clock.advance(_seconds("advance", seconds))
-
-    def crash(self, i: int) -> None:
-        """Kill an instance, as SIGKILL would. A handler of its own that calls this goes no further.
-
-        Its threads stand still until :meth:`close`, which lets them end by an exception.
-        """
-        self._note(f"crash({i})")
-        self._at(i).crash()
-
-    def freeze(self, i: int, seconds: Duration) -> None:
-        """Let an instance stand still for so long, as SIGSTOP and SIGCONT would."""
-        self._note(f"freeze({i}, {seconds})")
-        self._at(i).freeze(_seconds("freeze", seconds))
-
-    def skew(self, i: int, seconds: float) -> None:
-        """Set the wall clock of an instance so many seconds ahead of the others'; 0 sets it right.
-
-        Its monotonic clock goes on as before. The step is noticed within a minute.
-        """
-        if not isinstance(seconds, (int, float)) or not abs(seconds) <= TEN_YEARS:
-            raise ConfigurationError(f"skew is {shown(seconds)}; right are seconds, up to 10 years")
-        self._note(f"skew({i}, {seconds})")
-        self._at(i).skew(seconds)
-
-    def partition(self, i: int) -> None:
-        """Let all calls that an instance makes of the store fail, until :meth:`heal`.
-
-        A call that is under way has reached the store or not, as :meth:`slow_store` has it.
-        """
-        self._note(f"partition({i})")
-        self._at(i).cut(cut=True)
-
-    def heal(self, i: int) -> None:
-        """Let an instance reach the store again."""
-        self._note(f"heal({i})")
-        self._at(i).cut(cut=False)
-
-    def slow_store(self, seconds: Duration) -> None:
-        """Let each call of the store take so long, half of it before it is made; 0 ends that."""
-        self._note(f"slow_store({seconds})")
-        delay = _seconds("slow_store", seconds)
-        for instance in self._instances:
-            instance.slow(delay)
-
-    def restart(self, i: int) -> None:
-        """Put a new process in an instance's place, and start it.
-
-        A live one is told to stop, as on SIGTERM, and killed after 10 s. Raises what
-        ``Scheduler.start`` raises.
-        """
-        self.start()
-        self._note(f"restart({i})")
-        instance = self._at(i)
-        instance.replace()
-        for function in self._setups:
-            function(instance.scheduler)
-        instance.start()
-
-    def trouble(
-        self, seconds: Duration, *, every: Duration = 3600, longest: Duration = 900
-    ) -> None:
-        """Let ``seconds`` pass, and something go wrong ``every`` so long on average.
-
-        What goes wrong, where, and for how long (from a second to ``longest``) is drawn from the
-        seed: crashes, freezes, skewed clocks, partitions, a slow store, restarts. It is all mended
-        at the end.
-        """
-        self.start()
-        self._trouble.play(
-            _seconds("trouble", seconds),
-            durations.seconds(every, what="trouble: every", minimum=1.0),
-            durations.seconds(longest, what="trouble: longest", minimum=1.0),
-        )
+        self.clock.advance(simulated("advance", seconds))
 
     def close(self) -> None:
         """Stop everything; harmless when closed.
@@ -290,6 +180,13 @@ class Cluster(JobMethods):
         - No two instances held one run at once, nor two runs of a job with ``overlap="skip"``
           (without leases: within an instance).
         - No attempt was made twice, none after the run's end, and each run has ended once at most.
+          The tries of an attempt follow each other, and are no more than ``retries`` allows.
+        - No run was begun while its job was paused, and no slot of a pause after it.
+        - A slot that waits was begun after the end of the older runs that it had to wait for, and
+          after no newer one waited; with ``overlap="cancel"`` the older run was told to make way.
+        - A run that was asked for, and the newest slot that waits, was begun once an instance was
+          well for a minute and the length of a takeover while nothing stood in the way.
+        - A job that runs once did so at the instant that was fixed first.
         - The history says the truth of each success and failure, and lacks none that was told of.
         - Each slot that was due while an instance was well and nobody's clock was wrong, from a
           minute before it until a minute after its jitter, has an attempt, a record, or a skip that
@@ -335,7 +232,8 @@ class Cluster(JobMethods):
             is_narrow=self._is_narrow,
             skips=self.events.of(RunSkipped),
             told=[
-                event.result for event in self.events.of(RunSucceeded) + self.events.of(RunFailed)
+                *(event.result for event in self.events.of(RunSucceeded)),
+                *(event.result for event in self.events.of(RunFailed) if not event.will_retry),
             ],
             faults=self.events.of(StoreFailed),
             jobs={
@@ -344,32 +242,10 @@ class Cluster(JobMethods):
                 if name in scheduler.jobs
             },
             now=self.clock.now(),
+            was_skewed=self._was_skewed,
             was_well=self._was_well,
+            witness=self._witness,
         )
-
-    def _declare(
-        self, name: str, schedule: Schedule, handler: H | None, options: Mapping[str, Any]
-    ) -> H | Callable[[H], H]:
-        def declare(given: H) -> H:
-            self.setup(lambda scheduler: scheduler.add(name, schedule, given, **options))
-            return given
-
-        return declare if handler is None else declare(handler)
-
-    def _listen(self, event: str, listener: H) -> H:
-        self.setup(lambda scheduler: scheduler.on(event, listener))  # type: ignore[call-overload]
-        return listener
-
-    def _at(self, i: int) -> Instance:
-        if type(i) is not int or not 0 <= i < len(self._instances):
-            last = len(self._instances) - 1
-            raise ConfigurationError(
-                f"instance {shown(i)} is wrong; right is an int from 0 to {last}"
-            )
-        return self._instances[i]
-
-    def _note(self, what: str) -> None:
-        self._done.append(f"{self.clock.now().isoformat()} {what}")
 
     def _backend(self) -> Backend:
         if self._shared is not None:
@@ -379,16 +255,15 @@ class Cluster(JobMethods):
             backend.make_server_clock = lambda _folder, _mode: ServerTime(self.clock)
         return backend
 
+    def _was_skewed(self, since: datetime, until: datetime) -> bool:
+        return any(instance.was_skewed(since, until) for instance in self._instances)
+
     def _was_well(self, since: datetime, until: datetime) -> bool:
-        if any(instance.was_skewed(since, until) for instance in self._instances):
+        if self._was_skewed(since, until):
             return False
         leases = self._backend().kind == "lease"
         quorum = any if leases else all
         return quorum(instance.was_well(since, until) for instance in self._instances)
-
-
-def _seconds(what: str, value: Duration) -> float:
-    return durations.seconds(value, what=what, minimum=1e-6, zero=True)
 
 
 def _key(result: RunResult) -> tuple[str, datetime, int]:

@@ -15,6 +15,7 @@ from leasecron.testing.attempts import Attempts
 from leasecron.testing.fake_clock import FakeClock
 from leasecron.testing.line import Line
 from leasecron.testing.process_clock import ProcessClock
+from leasecron.testing.witness import Witness
 
 GRACE = 10.0
 """Seconds that a restart gives to handlers, before the process is killed."""
@@ -58,6 +59,7 @@ class Instance:
         clock: FakeClock,
         new_backend: Callable[[], Backend],
         attempts: Attempts,
+        witness: Witness,
         arguments: Mapping[str, Any],
     ) -> None:
         self.name = name
@@ -65,6 +67,7 @@ class Instance:
         self._clock = clock
         self._new_backend = new_backend
         self._attempts = attempts
+        self._witness = witness
         self._arguments = arguments
         self._lives = 0
         self._dead: list[ProcessClock] = []
@@ -140,6 +143,12 @@ class Instance:
         self.line.delay = seconds
         self._look()
 
+    @property
+    def answers(self) -> bool:
+        """Whether whoever asks its scheduler for something is answered now."""
+        frozen = self._frozen_until > self._clock.now()
+        return self.up and not (frozen or self.line.cut)
+
     def was_skewed(self, since: datetime, until: datetime) -> bool:
         """Say whether its wall clock was ever wrong then, or had an effect on that time."""
         times = [*self._skewed]
@@ -169,7 +178,7 @@ class Instance:
 
     def _new_life(self) -> tuple[ProcessClock, Line, ObservedScheduler]:
         process = self._clock.process()
-        line = Line(self._new_backend(), process)
+        line = Line(self._new_backend(), process, self._witness)
         name = f"{self.name}.{self._lives}" if self._lives else self.name
         scheduler = ObservedScheduler(line, process, self._attempts, name, **self._arguments)
         return process, line, scheduler

@@ -22,19 +22,24 @@ _CLAIMS = """
     WHERE job = ANY (%s)
 """
 
-# By the names of their entries, which begin with the length of the job's. Rows are packed, without
-# what their names say.
+# By the names of their entries, which begin with the length of the job's, of runs that stand in
+# place of no others behind a dash. Rows are packed, without what their names say.
 _OF_A_JOB = """
-    local _meta, _jobs, runs, slots, _open, _pruned, records, history = unpack(KEYS)
+    local _meta, _jobs, runs, slots, _open, _pruned, records, history = unpack(KEYS, 1, 8)
     local head = #ARGV[1] .. ':' .. ARGV[1] .. ':'
     local found = {}
-    for _, place in ipairs(redis.call('ZRANGEBYLEX', slots, '[' .. head, '(' .. head .. ':')) do
-        local state, token, attempt, _lost, fence, released, instance =
-            cmsgpack.unpack(redis.call('HGET', runs, place))
-        local slot = string.sub(place, #head + 1)
-        found[#found + 1] = cjson.encode({
-            slot, token or '', instance, attempt, state, fence, released or cjson.null
-        })
+    for _, apart in ipairs({'', '-'}) do
+        local first = apart .. head
+        local listed = redis.call('ZRANGEBYLEX', slots, '[' .. first, '(' .. first .. ':')
+        for _, name in ipairs(listed) do
+            local place = string.sub(name, #apart + 1)
+            local state, token, attempt, _lost, fence, released, instance =
+                cmsgpack.unpack(redis.call('HGET', runs, place))
+            local slot = string.sub(place, #head + 1)
+            found[#found + 1] = cjson.encode({
+                slot, token or '', instance, attempt, state, fence, released or cjson.null
+            })
+        end
     end
     local known = {}
     for _, place in ipairs(redis.call('ZRANGEBYLEX', history, '[' .. head, '(' .. head .. ':')) do
@@ -75,7 +80,7 @@ class ContentsOfRedis:
 
     def integrity(self) -> str:
         """Return ``ok`` where no record and no row is out of reach by the name of its job."""
-        _meta, _jobs, runs, slots, _open, _pruned, records, history = self._keys
+        _meta, _jobs, runs, slots, _open, _pruned, records, history, *_ = self._keys
         rows = self._client.hlen(runs), self._client.zcard(slots)
         entries = 2 * self._client.hlen(records), self._client.zcard(history)
         for kept, listed in (rows, entries):
@@ -87,7 +92,7 @@ class ContentsOfRedis:
         """Return what is kept of these jobs."""
         kept = Kept()
         for work in works:
-            found, known = self._client.eval(_OF_A_JOB, 8, *self._keys, work.name)
+            found, known = self._client.eval(_OF_A_JOB, len(self._keys), *self._keys, work.name)
             for slot, *row in map(json.loads, found):
                 kept.claims[work.name, int(slot) - 10**15] = Claimed(*row)
             kept.records += _records(known)

@@ -15,11 +15,11 @@ from contract.hand_clock import HandClock
 from contract.held_postgres import HeldPostgres
 from contract.held_redis import HeldRedis
 from contract.server_clock import lock_directory
-from leasecron.backends.base import ClaimOnlyBackend, LeaseBackend
+from leasecron.backends.base import ClaimOnlyBackend, ControlBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.sqlite import SqliteBackend
 
-MakeBackend = Callable[[Path], LeaseBackend]
+MakeBackend = Callable[[Path], ControlBackend]
 
 BACKENDS: dict[str, MakeBackend] = {
     "memory": lambda folder: MemoryBackend(),
@@ -45,7 +45,7 @@ NAMES = _parameters(BACKENDS)
 WITHOUT_SERVER = _parameters(name for name in BACKENDS if name not in {"postgres", "redis"})
 
 
-def _made(request: pytest.FixtureRequest, folder: Path) -> LeaseBackend:
+def _made(request: pytest.FixtureRequest, folder: Path) -> ControlBackend:
     backend = BACKENDS[request.param](folder)
     if isinstance(backend, HeldRedis):
         request.addfinalizer(backend.drop)
@@ -53,12 +53,12 @@ def _made(request: pytest.FixtureRequest, folder: Path) -> LeaseBackend:
 
 
 @pytest.fixture(params=NAMES)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> LeaseBackend:
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> ControlBackend:
     return _made(request, tmp_path)
 
 
 @pytest.fixture
-def store(backend: LeaseBackend, clock: HandClock) -> Iterator[Driver]:
+def store(backend: ControlBackend, clock: HandClock) -> Iterator[Driver]:
     backend.open(clock)
     yield Driver(backend, clock)
     backend.close()
@@ -93,7 +93,7 @@ def claiming(
     request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock
 ) -> Iterator[ClaimDriver]:
     """An open store of any kind."""
-    backend: ClaimOnlyBackend | LeaseBackend
+    backend: ClaimOnlyBackend | ControlBackend
     if request.param == "lockdir":
         backend = lock_directory(tmp_path / "locks", clock)
     else:

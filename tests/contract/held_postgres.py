@@ -35,7 +35,7 @@ class HeldPostgres(PostgresBackend):
         if is_new:
             self._make()
         self._execute(
-            "TRUNCATE {schema}.jobs, {schema}.runs, {schema}.results",
+            "TRUNCATE {schema}.jobs, {schema}.runs, {schema}.results, {schema}.pauses",
             f"SELECT setval('{{schema}}.fences', {round(START * 1000)}, false)",
         )
 

@@ -61,7 +61,9 @@ def test_its_end_is_told_with_its_record(store: Driver) -> None:
     store.finish(0.5, "a")
     state = store.backend.run_state(JOB, at(0.5))
     assert state is not None
-    assert (state.state, state.result) == ("success", None)
+    assert (state.state, state.result, state.has_ended) == ("success", None, True)
+    assert (state.fence, state.trigger) == (fence, "manual")
+    assert (state.began_at, state.ended_at) == (at(0), at(0))
     store.save(0.5, fence)
 
     state = store.backend.run_state(JOB, at(0.5))
@@ -178,6 +180,12 @@ def test_runs_of_all_jobs_are_told_oldest_first(store: Driver) -> None:
 
     assert found == [(at(1.5), "c"), (at(3.5), "a"), (at(3.5), "b")]
     assert store.backend.add_runs([]) == []
+
+
+def test_asking_for_a_run_declares_no_job(store: Driver) -> None:
+    add(store)
+
+    assert store.backend.jobs() == []
 
 
 def test_a_run_that_nobody_knows_has_no_state(store: Driver) -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from contract.walked_stores import (
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.rows import ENDED, RunRow, alive, read_moment
 from leasecron.model import (
+    Advance,
     Claim,
     ClaimAnswer,
     Declaration,
     Ending,
     LeaseRef,
+    NewBackfill,
     NewRun,
     Retention,
     Retry,
@@ -37,6 +40,7 @@ from leasecron.model import (
     to_ms,
 )
 
+_STEP = timedelta(seconds=10)
 JOBS = {rule: rule for rule in ("skip", "allow", "queue", "cancel")}
 CLOSED = {"abandoned", "replaced"}
 STORES: dict[str, Callable[[Path], WalkedStore]] = {
@@ -84,6 +88,7 @@ class Walk:
         # In memory, by those of the other; a run that waits has none.
         self.fences: dict[int | None, int | None] = {None: None, 0: 0}
         self.ended: set[tuple[str, int]] = set()
+        self.backfilled: set[datetime] = set()
         self.steps = [
             (self.claim, 30),
             (self.heartbeat, 25),
@@ -93,6 +98,9 @@ class Walk:
             (self.retry, 8),
             (self.ask_for, 4),
             (self.withdraw, 1),
+            (self.begin_backfill, 1),
+            (self.advance, 8),
+            (self.cancel_backfill, 0.2),
             (self.pause, 1),
             (self.resume, 3),
             (self.wait, 25),
@@ -176,7 +184,12 @@ class Walk:
         rows = self.rows()
         assert self.comparable(self.stored_rows()) == self.comparable(rows)
         history = self.both("history", self.observers[0], None)
-        attempts = [(result.job, result.slot, result.attempt) for result in history]
+        # The attempts of a slot that is run again, in a backfill, begin anew.
+        attempts = [
+            (result.job, result.slot, result.attempt)
+            for result in history
+            if result.slot not in self.backfilled
+        ]
         assert len(attempts) == len(set(attempts))
         for rule in JOBS:
             assert rule == "allow" or len(self.believed(rows, rule)) <= 1
@@ -186,6 +199,11 @@ class Walk:
         self.both("jobs", self.observers[0])
         self.both("unfinished", self.observers[0], [*JOBS])
         self.both("asked_for", self.observers[0])
+        self.both("backfills", self.observers[0])
+        attempted = [row for row in rows.values() if row.origin == "backfill"]
+        for rule in JOBS:
+            of_job = [row for row in attempted if row.job == rule]
+            assert len([row for row in of_job if row.state not in ENDED]) <= 1
         for key in self.ended & rows.keys():
             assert rows[key].state in ENDED
         self.ended |= {key for key, row in rows.items() if row.state in ENDED}
@@ -317,6 +335,29 @@ class Walk:
     def withdraw(self, observer: Observer) -> None:
         for state in self.memory.asked_for()[:2]:
             self.both("withdraw", observer, [NewRun(state.job, state.slot, "anybody")])
+
+    def begin_backfill(self, observer: Observer) -> None:
+        job = self.random.choice(list(JOBS))
+        due = (self.clock.now - START) // 10 * 10 + START
+        start, end = from_seconds(due - 60), from_seconds(due)
+        self.both("add_backfill", observer, NewBackfill(job, start, end, 6, observer.name))
+
+    def advance(self, observer: Observer) -> None:
+        for state in self.memory.backfills():
+            done = set(self.both("succeeded", observer, state.job, state.start, state.end))
+            slot = (state.cursor or state.start - _STEP) + _STEP
+            while slot in done and self.random.random() < 0.9:
+                slot += _STEP
+            asked = None if slot >= state.end else slot
+            self.backfilled.add(slot)
+            self.both("advance", observer, Advance(state.job, state.asked_at, state.cursor, asked))
+            if asked is not None:  # its attempts begin anew, if the store has said so
+                row = self.rows().get((state.job, to_ms(asked)))
+                if row is not None and is_waiting(row):
+                    self.ended.discard((state.job, to_ms(asked)))
+
+    def cancel_backfill(self, observer: Observer) -> None:
+        self.both("cancel_backfill", observer, self.random.choice(list(JOBS)))
 
     def pause(self, observer: Observer) -> None:
         self.both("pause", observer, self.random.choice(list(JOBS)), "a note")

@@ -142,6 +142,16 @@ def test_a_run_that_is_cancelled_hears_of_it_and_ends_as_replaced(store: Driver)
     assert store.take_over(10, "b", overlap="cancel").outcome == "won"
 
 
+def test_a_slot_that_will_not_be_begun_cancels_nothing(store: Driver) -> None:
+    store.clock.advance(30)
+    store.win(20, "a", overlap="cancel")
+    store.finish(20, "a")
+    store.win(0, "b", overlap="cancel")
+
+    assert store.claim(10, "c", overlap="cancel").outcome == "done"
+    assert store.heartbeat(0, "b") == "ok"
+
+
 def test_a_run_that_is_cancelled_may_succeed(store: Driver) -> None:
     store.win(0, "a", overlap="cancel")
     store.claim(10, "b", overlap="cancel")

@@ -13,8 +13,8 @@ from support.stores import REDIS_ROWS
 
 from contract.held_postgres import HeldPostgres
 from contract.held_redis import HeldRedis
-from leasecron.backends.base import LeaseBackend
-from leasecron.backends.rows import LEASE_ENDED, RunRow
+from leasecron.backends.base import ControlBackend
+from leasecron.backends.rows import ENDED, LEASE_ENDED, RunRow, replaces
 from leasecron.backends.sqlite import SqliteBackend
 
 COLUMNS = ", ".join(column.name for column in fields(RunRow))
@@ -27,7 +27,7 @@ class WalkedStore(Protocol):
     """Whether the clock of a server decides, alike for all."""
 
     @property
-    def backend(self) -> LeaseBackend:
+    def backend(self) -> ControlBackend:
         """The store itself."""
 
     def rows(self) -> list[RunRow]:
@@ -92,16 +92,30 @@ class WalkedRedis:
 
     def rows(self) -> list[RunRow]:
         client: Any = self.backend._client
-        found = client.eval(REDIS_ROWS, 1, self.backend._server.keys[2])
-        return [self._row(*json.loads(text)) for text in found]
+        keys = self.backend._server.keys
+        found = client.eval(REDIS_ROWS, 1, keys[2])
+        rows = [self._row(*json.loads(text)) for text in found]
+        listed = {name.decode() for name in client.zrange(keys[3], 0, -1)}
+        assert listed == {f"{'' if replaces(row) else '-'}{_place(row)}" for row in rows}
+        asked_for = {place.decode() for place in client.hkeys(keys[9])}
+        assert asked_for == {
+            _place(row) for row in rows if row.origin == "manual" and row.state not in ENDED
+        }
+        return rows
 
     def _row(self, place: str, state: str, token: str | bool, *values: Any) -> RunRow:
         _length, job, slot = place.split(":")
-        known: list[Any] = [job, int(slot) - 10**15, state, token or "", *values, 0]
-        return _with_boot(RunRow(*known))
+        *known, retries, origin, cancelled = values
+        run: list[Any] = [job, int(slot) - 10**15, state, token or "", *known, 0]
+        run += [retries, origin, cancelled]
+        return _with_boot(RunRow(*run))
 
     def drop(self) -> None:
         self.backend.drop()
+
+
+def _place(row: RunRow) -> str:
+    return f"{len(row.job)}:{row.job}:{row.slot + 10**15}"
 
 
 def _with_boot(row: RunRow) -> RunRow:

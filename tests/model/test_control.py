@@ -56,11 +56,6 @@ def cancelled_and_paused(horizon: int = 5) -> World:
     return World(rules, hosts=TWO, retries=1, pausing=True, horizon=horizon)
 
 
-CANCELS_FOR_NONE = pytest.mark.xfail(
-    strict=True, reason="a slot that will not run makes older runs make way for it"
-)
-
-
 @pytest.mark.parametrize(
     ("world", "depth"),
     [
@@ -74,9 +69,7 @@ CANCELS_FOR_NONE = pytest.mark.xfail(
         pytest.param(waiting("queue"), 6, id="queue"),
         pytest.param(waiting("cancel"), 6, id="cancel"),
         pytest.param(waiting("queue", slots=3), 5, id="queue, three slots"),
-        pytest.param(
-            waiting("cancel", slots=3), 5, id="cancel, three slots", marks=CANCELS_FOR_NONE
-        ),
+        pytest.param(waiting("cancel", slots=3), 5, id="cancel, three slots"),
         pytest.param(seen_differently("queue"), 5, id="queue, two hosts"),
         pytest.param(seen_differently("cancel"), 5, id="cancel, two hosts"),
         pytest.param(cancelled_and_paused(), 5, id="cancel, with retries and pauses"),
@@ -108,7 +101,6 @@ def test_all_that_a_few_steps_can_do_keeps_the_promises_and_memory_does_the_same
             waiting("cancel", slots=3, horizon=3),
             7,
             id="cancel, three slots",
-            marks=CANCELS_FOR_NONE,
         ),
         pytest.param(seen_differently("queue", horizon=2), None, id="queue, two hosts"),
         pytest.param(seen_differently("cancel", horizon=2), None, id="cancel, two hosts"),

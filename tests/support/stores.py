@@ -21,21 +21,21 @@ REDIS_ROWS = """
     local found = redis.call('HGETALL', KEYS[1])
     for i = 1, #found, 2 do
         local state, token, attempt, lost, fence, released, instance, trigger, claimed_at,
-            lease_until, ended = cmsgpack.unpack(found[i + 1])
+            lease_until, ended, retries, origin, cancelled = cmsgpack.unpack(found[i + 1])
         rows[#rows + 1] = cjson.encode({
             found[i], state, token, attempt, lost, fence, released or cjson.null, instance, trigger,
-            claimed_at, lease_until, ended
+            claimed_at, lease_until, ended, retries or 0, origin or 'scheduled', cancelled or false
         })
     end
     return rows
 """
 _RUN = (
     *("state", "token", "attempt", "lost", "fence", "released_fence", "instance", "trigger"),
-    *("claimed_at", "lease_until", "lease_ended"),
+    *("claimed_at", "lease_until", "lease_ended", "retries", "origin", "cancelled"),
 )
 _RESULT = (
     *("ended_at", "fence", "job", "slot", "attempt", "instance", "trigger", "status"),
-    *("started_at", "error"),
+    *("started_at", "error", "retries"),
 )
 
 

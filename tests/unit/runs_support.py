@@ -23,14 +23,24 @@ from leasecron.backends.memory import MemoryBackend
 from leasecron.clock import Clock
 from leasecron.events import Event
 from leasecron.model import (
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
     Ending,
     HeartbeatAnswer,
+    JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
+    NewRun,
+    OneOff,
+    Pause,
     Retention,
+    Retry,
+    RunState,
 )
 from leasecron.testing import EventRecorder, FakeClock
 
@@ -73,7 +83,8 @@ class FaultyStore:
     """A memory store at the end of a line that can be cut.
 
     ``faults`` raises before the store hears of a call, ``deaf`` after it has done what it was asked
-    to, ``scripts`` answers in its place (None: ask it after all).
+    to, ``scripts`` answers in its place (None: ask it after all). One that is ``polled`` tells of
+    nothing by itself.
     """
 
     description = "memory://"
@@ -86,6 +97,7 @@ class FaultyStore:
         self.faults: dict[str, Callable[[], Exception]] = {}
         self.deaf: set[str] = set()
         self.scripts: dict[str, Callable[[list[Any]], Any]] = {}
+        self.polled = False
         self._clock = clock
 
     def cut(self, *operations: str) -> None:
@@ -152,6 +164,66 @@ class FaultyStore:
 
     def prune(self, retentions: Sequence[Retention]) -> bool:
         return self._ask("prune", retentions, self.inner.prune)
+
+    def retry(self, retries: Sequence[Retry]) -> list[bool]:
+        return self._ask("retry", retries, self.inner.retry)
+
+    def add_runs(self, runs: Sequence[NewRun]) -> list[bool]:
+        return self._ask("add_runs", runs, self.inner.add_runs)
+
+    def withdraw(self, runs: Sequence[NewRun]) -> list[bool]:
+        return self._ask("withdraw", runs, self.inner.withdraw)
+
+    def asked_for(self) -> list[LeaseState]:
+        return self._ask("asked_for", [], lambda _: self.inner.asked_for())
+
+    def run_state(self, job: str, slot: datetime) -> RunState | None:
+        return self._ask("run_state", [], lambda _: self.inner.run_state(job, slot))
+
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        return self._ask("add_backfill", [backfill], lambda _: self.inner.add_backfill(backfill))
+
+    def backfills(self) -> list[BackfillState]:
+        return self._ask("backfills", [], lambda _: self.inner.backfills())
+
+    def backfill(self, job: str) -> BackfillState | None:
+        return self._ask("backfill", [], lambda _: self.inner.backfill(job))
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        return self._ask("succeeded", [], lambda _: self.inner.succeeded(job, start, end))
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        return self._ask("advance", [asked], lambda _: self.inner.advance(asked))
+
+    def cancel_backfill(self, job: str) -> bool:
+        return self._ask("cancel_backfill", [job], lambda _: self.inner.cancel_backfill(job))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        return self._ask("fix", jobs, self.inner.fix)
+
+    def pause(self, job: str, note: str) -> bool:
+        return self._ask("pause", [job], lambda _: self.inner.pause(job, note))
+
+    def resume(self, job: str) -> bool:
+        return self._ask("resume", [job], lambda _: self.inner.resume(job))
+
+    def pauses(self, job: str) -> list[Pause]:
+        return self._ask("pauses", [job], lambda _: self.inner.pauses(job))
+
+    def jobs(self) -> list[JobState]:
+        return self._ask("jobs", [], lambda _: self.inner.jobs())
+
+    @property
+    def look_every(self) -> float | None:
+        return 1.0 if self.polled else None
+
+    def hear(self, told: Callable[[str, datetime], None]) -> None:
+        if self.kind == "lease" and not self.polled:
+            self.inner.hear(told)
+
+    def hear_no_more(self, told: Callable[[str, datetime], None]) -> None:
+        if self.kind == "lease":
+            self.inner.hear_no_more(told)
 
     def _ask(self, operation: str, items: Sequence[Any], ask: Callable[[list[Any]], _T]) -> _T:
         self.calls.append(StoreCall(operation, seconds(self._clock), [*items]))
@@ -251,6 +323,14 @@ class Fleet:
         self.memory.open(self.clock)
         try:
             return self.memory.history(job)
+        finally:
+            self.memory.close()
+
+    def pauses(self, job: str = "sync") -> list[Pause]:
+        """Return what the store knows of a job's pauses, newest first."""
+        self.memory.open(self.clock)
+        try:
+            return cast("MemoryBackend", self.memory).pauses(job)
         finally:
             self.memory.close()
 

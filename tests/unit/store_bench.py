@@ -68,6 +68,12 @@ class ObedientBackend:
     def release(self, items: Sequence[Any]) -> list[Any]:
         return self._ask("release", items)
 
+    def retry(self, items: Sequence[Any]) -> list[Any]:
+        return self._ask("retry", items)
+
+    def fix(self, items: Sequence[Any]) -> list[Any]:
+        return self._ask("fix", items)
+
     def declare(self, items: Sequence[Any]) -> list[Any]:
         return self._ask("declare", items)
 

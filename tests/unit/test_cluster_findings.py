@@ -22,7 +22,9 @@ from leasecron.model import (
     Status,
 )
 from leasecron.testing import Attempt, Cluster, FakeClock, make_context
-from leasecron.testing.findings import Evidence, findings
+from leasecron.testing.evidence import Evidence
+from leasecron.testing.findings import findings
+from leasecron.testing.witness import Witness
 
 SLOT = datetime(2026, 1, 1, 1, tzinfo=UTC)
 CLOCK = FakeClock()
@@ -97,7 +99,9 @@ def evidence(
         faults=[],
         jobs={"sync": (scheduler.jobs["sync"], SLOT - timedelta(minutes=5))},
         now=SLOT + timedelta(minutes=5),
+        was_skewed=lambda _since, _until: False,
         was_well=lambda _since, _until: True,
+        witness=Witness(CLOCK),
     )
     return replace(whole, **changes)
 

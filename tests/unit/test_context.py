@@ -10,6 +10,8 @@ import pytest
 from runs_support import SEEDS, at, seconds
 
 from leasecron import AbortSignal, ConfigurationError, RunAborted
+from leasecron.leases import Lease
+from leasecron.model import Claim
 from leasecron.testing import FakeClock, make_context
 
 
@@ -62,6 +64,45 @@ def test_a_set_signal_raises_with_its_reason(signal: AbortSignal) -> None:
         signal.raise_if_set()
     assert caught.value.reason == "timeout"
     assert str(caught.value) == "the run was told to end: timeout"
+
+
+def a_lease(clock: FakeClock) -> Lease:
+    claim = Claim("job", at(0), "token", "one", 10.0, "skip", 3, 60.0)
+    return Lease(claim, 2.5, clock.monotonic())
+
+
+def test_whoever_asks_is_told_of_a_lease_that_is_over(clock: FakeClock) -> None:
+    lease = a_lease(clock)
+    signal = AbortSignal(clock)
+    signal.look_at(lease)
+    clock.jump(monotonic=8.9)
+    assert not signal.is_set()
+    clock.jump(monotonic=0.2)  # and nobody has told it
+    assert not signal.told
+
+    assert (signal.is_set(), signal.wait(0)) == (True, True)
+    lease.renewed(clock.monotonic())  # by a heartbeat that comes too late
+    assert (signal.reason, signal.told) == ("lease-lost", True)
+    with pytest.raises(RunAborted, match="lease-lost"):
+        signal.raise_if_set()
+
+
+def test_a_run_that_is_over_is_told_of_nothing(clock: FakeClock) -> None:
+    signal = AbortSignal(clock)
+    signal.look_at(a_lease(clock))
+    signal.look_at(None)
+    clock.jump(monotonic=60)
+
+    assert signal.reason is None
+
+
+def test_a_reason_that_was_told_outlives_the_lease(clock: FakeClock) -> None:
+    signal = AbortSignal(clock)
+    signal.look_at(a_lease(clock))
+    signal.set("stop")
+    clock.jump(monotonic=60)
+
+    assert signal.reason == "stop"
 
 
 def test_an_abort_is_not_eaten_by_except_exception(signal: AbortSignal) -> None:

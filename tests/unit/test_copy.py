@@ -14,12 +14,13 @@ from contract.driver import Driver, a_claim, at
 from contract.hand_clock import START, HandClock
 from support.stores import PostgresView, RedisView
 
+from leasecron.backends import sqlite_export
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.urls import backend_for
 from leasecron.cli import main
-from leasecron.model import Declaration, Retention
+from leasecron.model import Declaration, NewRun, Pause, Retention, Retry
 
 
 @pytest.fixture
@@ -84,6 +85,57 @@ def filled(source: Driver) -> None:
     source.finish(100, "e", job="pruned")
     source.clock.advance(4 * 86_400)
     source.backend.prune([Retention("pruned", 86_400.0, 10, 86_400.0)])
+
+
+def test_pauses_and_what_is_new_of_runs_are_handed_over(source: Driver) -> None:
+    backend = source.backend
+    assert isinstance(backend, SqliteBackend)
+    fence = source.win(0, "a", overlap="cancel")
+    backend.retry([Retry("job", at(0), "a", 2)])
+    source.claim(10, "b", overlap="cancel")
+    source.save(0, fence, retries=2)
+    backend.add_runs([NewRun("job", at(0.5), "asker")])
+    for job in ("job", "pruned"):
+        backend.pause(job, "first")
+        source.clock.advance(5)
+        backend.resume(job)
+        source.clock.advance(5)
+    backend.pause("job", "sécond")
+
+    pages = [*backend.pages()]
+
+    runs = [(row.slot, row) for page in pages for row in page.runs]
+    first, asked, waiting = (row for _slot, row in sorted(runs, key=lambda each: each[0]))
+    assert (first.retries, first.origin, first.cancelled) == (2, "scheduled", True)
+    assert (asked.retries, asked.origin, asked.cancelled) == (0, "manual", False)
+    assert (waiting.state, waiting.attempt, waiting.origin) == ("released", 0, "scheduled")
+    assert all(isinstance(row.cancelled, bool) for _slot, row in runs)
+    assert [record.retries for page in pages for record in page.results] == [2]
+    assert [pause for page in pages for pause in page.pauses] == [
+        Pause("job", at(0), at(5), "first"),
+        Pause("job", at(20), None, "sécond"),
+        Pause("pruned", at(10), at(15), "first"),
+    ]
+
+
+def test_pauses_are_handed_over_a_page_at_a_time(
+    source: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = source.backend
+    assert isinstance(backend, SqliteBackend)
+    for _ in range(5):
+        for job in ("job", "pruned"):
+            backend.pause(job, "")
+            backend.resume(job)
+        source.clock.advance(1)
+    whole = [pause for page in backend.pages() for pause in page.pauses]
+    few = sqlite_export._PAUSES.replace(f"LIMIT {sqlite_export._PAGE}", "LIMIT 3")
+    monkeypatch.setattr(sqlite_export, "_PAUSES", few)
+
+    found = [page.pauses for page in backend.pages() if page.pauses]
+
+    assert [len(each) for each in found] == [3, 3, 3, 1]
+    assert [pause for each in found for pause in each] == whole
 
 
 def test_all_that_is_known_goes_along(source: Driver, view: View, target: Backend) -> None:

@@ -38,9 +38,15 @@ FIELDS: dict[type[Any], dict[str, Any]] = {
         "fence": int | None,
         "trigger": Trigger,
         "lateness": float,
+        "retry": int,
     },
     RunSucceeded: {**COMMON, "result": RunResult},
-    RunFailed: {**COMMON, "result": RunResult, "exception": BaseException | None},
+    RunFailed: {
+        **COMMON,
+        "result": RunResult,
+        "exception": BaseException | None,
+        "will_retry": bool,
+    },
     RunInterrupted: {**COMMON, "result": RunResult, "reason": Reason},
     RunSkipped: {**COMMON, "reason": SkipReason, "holder": str | None},
     StoreFailed: {
@@ -62,6 +68,7 @@ FIELDS: dict[type[Any], dict[str, Any]] = {
         "ended_at": datetime,
         "duration": float,
         "error": str | None,
+        "retries": int,
     },
 }
 
@@ -102,8 +109,14 @@ def test_words_and_classes_go_together() -> None:
 def test_words_are_these() -> None:
     assert set(typing.get_args(Trigger)) == {"scheduled", "catch-up", "takeover", "manual"}
     assert set(typing.get_args(Status)) == {"success", "failed", "interrupted", "lost"}
-    assert set(typing.get_args(Reason)) == {"stop", "takeover", "lease-lost", "timeout"}
-    assert set(typing.get_args(SkipReason)) == {"late", "taken", "overlap"}
+    assert set(typing.get_args(Reason)) == {
+        "stop",
+        "takeover",
+        "lease-lost",
+        "timeout",
+        "replaced",
+    }
+    assert set(typing.get_args(SkipReason)) == {"late", "taken", "overlap", "paused"}
 
 
 def check_instants_and_durations(value: Any) -> None:

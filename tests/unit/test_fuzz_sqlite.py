@@ -27,7 +27,7 @@ from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_schema import APPLICATION_ID
 from leasecron.doctor.examination import _look_at
 from leasecron.errors import BackendError
-from leasecron.model import Declaration, Ending, LeaseRef, Retention, RunResult
+from leasecron.model import Declaration, Ending, LeaseRef, NewRun, Retention, Retry, RunResult
 
 LIMIT = 20.0
 """Seconds that all calls of a test may take together, on a machine that does much else."""
@@ -51,7 +51,7 @@ def record(fence: int) -> RunResult:
 
 @functools.cache
 def template() -> bytes:
-    """Return the file of a store with runs in several states, and records."""
+    """Return the file of a store with runs in several states, records and pauses."""
     with scratch() as folder:
         backend = SqliteBackend(folder / "store.db")
         backend.open(HandClock())
@@ -61,6 +61,9 @@ def template() -> bytes:
         backend.finish([Ending("job", at(0), "a", "success")])
         backend.release([Ending("job", at(1), "a", "interrupted")])
         backend.save_results([record(fence) for fence in fences if fence is not None])
+        backend.add_runs([NewRun("job", at(slot), "asker") for slot in (3, 9)])
+        backend.pause("job", "a note")
+        backend.resume("job")
         backend.close()
         return (folder / "store.db").read_bytes()
 
@@ -98,6 +101,17 @@ def use(path: Path) -> None:
         claims = [a_claim(n, "b", max_late=1e12, mode=mode) for n in range(5)]
         tried(partial(backend.claim, claims))
     tried(lambda: backend.heartbeat([lease]))
+    tried(lambda: backend.retry([Retry("job", at(2), "a", 1)]))
+    asked = [NewRun(job, at(9), "asker") for job in ("job", "new")]
+    tried(lambda: backend.add_runs(asked))
+    tried(backend.asked_for)
+    tried(lambda: backend.run_state("job", at(0)))
+    tried(lambda: backend.withdraw(asked))
+    tried(lambda: backend.pause("job", "é"))
+    tried(lambda: backend.resume("job"))
+    tried(lambda: backend.pauses("job"))
+    tried(backend.jobs)
+    tried(lambda: [*backend.pages()])
     tried(lambda: backend.finish([ending]))
     tried(lambda: backend.release([ending]))
     tried(lambda: backend.save_results([record(1)]))
@@ -160,10 +174,12 @@ def test_damage_for_which_sqlite_has_no_words_in_utf8_is_a_documented_error() ->
 
 TABLES = {
     "runs": ["job", "slot", "state", "token", "attempt", "lost", "fence", "released_fence",
-             "instance", "trigger", "claimed_at", "lease_until", "boot", "lease_mono"],
+             "instance", "trigger", "claimed_at", "lease_until", "boot", "lease_mono", "retries",
+             "origin", "cancelled"],
     "results": ["fence", "job", "slot", "attempt", "instance", "trigger", "status", "started_at",
-                "ended_at", "error"],
-    "jobs": ["name", "schedule", "first_seen", "last_seen", "pruned", "newest"],
+                "ended_at", "error", "retries"],
+    "jobs": ["name", "schedule", "first_seen", "last_seen", "pruned", "newest", "paused_until"],
+    "pauses": ["job", "paused_at", "resumed_at", "note"],
     "meta": ["key", "value"],
     "hosts": ["host", "boot", "seen"],
 }  # fmt: skip
@@ -208,11 +224,12 @@ def test_many_values_of_another_kind_are_a_documented_error(
 @pytest.mark.parametrize(
     "statement",
     [
-        *(f"DROP TABLE {table}" for table in ("runs", "results", "jobs", "meta", "hosts")),
-        *(f"DELETE FROM {table}" for table in ("runs", "results", "jobs", "meta")),
+        *(f"DROP TABLE {table}" for table in TABLES),
+        *(f"DELETE FROM {table}" for table in ("runs", "results", "jobs", "meta", "pauses")),
         "ALTER TABLE runs RENAME COLUMN lost TO found",
         "ALTER TABLE results ADD COLUMN other",
         "DROP INDEX runs_open",
+        "DROP INDEX runs_asked_for",
         "PRAGMA user_version = 2147483647",
         "PRAGMA user_version = -1",
         "PRAGMA user_version = 0",

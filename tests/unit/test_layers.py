@@ -17,8 +17,9 @@ ROOT = "leasecron"
 _ORDER = """
     errors logger clock polling model durations zones cron schedules option_values options jobs
     events logs backends calls outages pace passes store deadlines timers leases context runs
-    workers executor room backups runner lease_runner claim_only_runner recovery engine forks
-    lifecycle advice declarations scheduler __init__ testing doctor cli __main__
+    retries workers executor room backups runner lease_runner claim_only_runner recovery
+    backfilling inbox engine forks lifecycle advice declarations asked backfill control scheduler
+    __init__ testing doctor cli __main__
 """
 ORDER = _ORDER.split()
 """Modules and subpackages; each may import what stands before it, and what is in it."""

@@ -54,7 +54,8 @@ def test_the_clock_is_read_under_the_lock(store: Driver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kept"), [("success", "success"), ("failed", "failed"), ("interrupted", "failed")]
+    ("status", "kept"),
+    [("success", "success"), ("failed", "failed"), ("interrupted", "replaced")],
 )
 def test_a_run_is_kept_as_what_it_ended_as(
     store: Driver, backend: MemoryBackend, status: Status, kept: str

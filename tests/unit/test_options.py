@@ -79,6 +79,11 @@ WRONG: dict[str, list[object]] = {
     "jitter": [-1, "x", None, True],
     "overlap": ["Skip", "", None, True, 1, []],
     "max_attempts": [0, -1, 1.0, "3", None, True, 2**63, 10**400],
+    "retries": [-1, 1001, 1.0, "3", None, True, 10**400],
+    "backoff": [0, -1, "soon", None, True],
+    "backoff_max": [0, -1, "soon", None, True],
+    "retry_on": [None, "OSError", 5, BaseException, OSError("no"), [OSError], (OSError, 5)],
+    "pause_on_failure": [0, 1, "yes", None],
     "keep": [0, -1, 100_001, None, True, "", "0s", "1000", timedelta(0), [], 10**400],
 }
 

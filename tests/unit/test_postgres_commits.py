@@ -20,7 +20,7 @@ from support.postgres_server import OwnServer, own_server
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.server_backend import columns_of_claims
 from leasecron.errors import BackendUnavailable
-from leasecron.model import Claim
+from leasecron.model import Claim, Overlap
 
 WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
@@ -83,6 +83,54 @@ def test_a_claim_that_loses_waits_for_no_commit(backend: PostgresBackend) -> Non
 
     assert not waits_for_commit(backend, [claim_of("b")])  # overlap
     assert waits_for_commit(backend, [claim_of("b"), claim_of("b", job="other")])
+
+
+@pytest.mark.parametrize("overlap", ["queue", "cancel"])
+def test_a_slot_that_waits_is_kept_and_its_commit_waited_for(
+    backend: PostgresBackend, overlap: Overlap
+) -> None:
+    won(backend, replace(claim_of("a", -10), overlap=overlap))
+    waiting = replace(claim_of("b", -5), overlap=overlap)
+
+    assert waits_for_commit(backend, [waiting])
+    backend.claim([waiting])
+    assert not waits_for_commit(backend, [replace(waiting, mode="takeover")])
+    assert waits_for_commit(
+        backend, [replace(claim_of("b", -7), overlap=overlap)]
+    )  # not the newest
+
+
+def test_a_pause_that_a_claim_begins_is_waited_for(backend: PostgresBackend) -> None:
+    old = claim_of("a", -60)
+    won(backend, replace(old, lease=0.001))
+    last = replace(old, token="b", mode="takeover", max_attempts=1, pause_on_failure=True)
+
+    assert waits_for_commit(backend, [last])
+    backend.claim([last])
+    assert len(backend.pauses("job")) == 1
+
+
+def changes(backend: PostgresBackend, claims: list[Claim]) -> bool:
+    """Make a call, and say whether it locks or changes a row; then take it back."""
+    with psycopg.connect(backend.address.conninfo) as connection:
+        connection.execute(*call_of(backend, claims))
+        found = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
+        connection.rollback()
+    return found != (None,)
+
+
+def test_what_a_pause_answers_takes_no_lock(backend: PostgresBackend) -> None:
+    over = claim_of("a", -60)
+    won(backend, replace(over, lease=0.001))
+    takeover = replace(over, token="b", mode="takeover")
+    new = claim_of("b")
+    assert changes(backend, [takeover])
+    assert changes(backend, [new])
+    backend.pause("job", "a note")
+
+    assert not changes(backend, [takeover])
+    assert not changes(backend, [new])
+    assert [answer.outcome for answer in backend.claim([takeover, new])] == ["paused", "paused"]
 
 
 def win_others(backend: PostgresBackend) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +20,15 @@ from leasecron.backends import postgres_schema
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.postgres_schema import newest_version, script_of
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
-from leasecron.model import Declaration, from_ms
+from leasecron.model import (
+    LARGEST_INTEGER,
+    Declaration,
+    Ending,
+    Retention,
+    RunResult,
+    RunState,
+    from_ms,
+)
 
 SECRET = "s3cr3t"
 
@@ -168,6 +177,10 @@ def test_who_may_make_no_tables_can_use_what_was_prepared(server: OwnServer, sch
         ):
             made.execute(grant.encode())
     works(url_of(server, schema, user="app", password=SECRET))
+    backend = PostgresBackend(url_of(server, schema, user="app", password=SECRET))
+    backend.open()
+    uses_all(backend)
+    backend.close()
 
 
 def test_a_schema_that_is_there_and_empty_is_used(server: OwnServer, schema: str) -> None:
@@ -213,19 +226,28 @@ def test_an_older_schema_is_brought_up_to_date(
     assert found == [(newest + 1,)]
 
 
-def of_version_1(server: OwnServer, schema: str) -> None:
-    script = Path(__file__).parents[1] / "cases" / "postgres_version_1.sql"
-    server.execute_in("jobs", script.read_text().replace("of_version_1", schema))
+def of_version(version: int, server: OwnServer, schema: str) -> None:
+    script = Path(__file__).parents[1] / "cases" / f"postgres_version_{version}.sql"
+    server.execute_in("jobs", script.read_text().replace(f"of_version_{version}", schema))
 
 
-def test_a_store_of_version_1_becomes_as_one_made_anew(server: OwnServer, schema: str) -> None:
+OLDER = pytest.mark.parametrize("version", [1, 2])
+
+
+@OLDER
+def test_a_store_of_an_earlier_version_becomes_as_one_made_anew(
+    server: OwnServer, schema: str, version: int
+) -> None:
     new = f"{schema}_new"
-    of_version_1(server, schema)
+    of_version(version, server, schema)
     slot = round(time.time(), 3) - START
     before = PostgresBackend(url_of(server, schema))
     server.execute_in(
         "jobs",
         f"INSERT INTO {schema}.jobs VALUES ('job', '', 7, 7, NULL)",
+        f"INSERT INTO {schema}.runs VALUES"
+        " ('job', 1, 'success', 'x', 2, 1, 6, NULL, 'one', 'takeover', 1, 2, true),"
+        " ('job', 2, 'released', 'y', 1, 0, 7, 7, 'two', 'scheduled', 2, 3, true)",
         f"INSERT INTO {schema}.results VALUES (5, 'job', 1, 1, 'one', 'scheduled', 'lost', 1, 2)",
     )
 
@@ -233,8 +255,16 @@ def test_a_store_of_version_1_becomes_as_one_made_anew(server: OwnServer, schema
     (won,) = before.claim([a_claim(slot, "a")])
 
     assert won.outcome == "won"
+    assert [record.fence for record in won.closed] == []
     assert before.declare([Declaration("job", "daily")]) == [from_ms(7)]
-    assert [result.fence for result in before.history()] == [5]
+    assert [(record.fence, record.retries) for record in before.history()] == [(5, 0)]
+    states = [before.run_state("job", from_ms(number)) for number in (1, 2)]
+    assert states == [
+        RunState("job", from_ms(1), "success", 2, 0, "one", None),
+        RunState("job", from_ms(2), "replaced", 1, 0, "two", None),
+    ]
+    assert before.pause("job", "a note")
+    assert [job.note for job in before.jobs()] == ["a note"]
     before.close()
     works(url_of(server, new))
     assert parts_of(server, schema) == parts_of(server, new)
@@ -245,9 +275,14 @@ def parts_of(server: OwnServer, schema: str) -> set[str]:
     query = """
         SELECT pg_get_functiondef(p.oid) FROM pg_proc AS p
         WHERE p.pronamespace = %(n)s::regnamespace
-        UNION ALL SELECT format('%%s.%%s %%s', c.relname, a.attname, a.atttypid::regtype)
+        UNION ALL SELECT format(
+            '%%s.%%s %%s %%s %%s %%s', c.relname, a.attname, a.attnum, a.atttypid::regtype,
+            a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+        )
         FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+        LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         WHERE c.relnamespace = %(n)s::regnamespace
+        UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = %(n)s::text
         UNION ALL SELECT key FROM {schema}.meta
     """
     with psycopg.connect(url_of(server, schema).partition("&schema")[0]) as connection:
@@ -255,10 +290,83 @@ def parts_of(server: OwnServer, schema: str) -> set[str]:
         return {row[0].replace(schema, "") for row in found.fetchall()}
 
 
+def test_instances_of_the_version_before_can_still_end_their_runs(
+    server: OwnServer, schema: str
+) -> None:
+    of_version(2, server, schema)
+    runs = [("over", 9), ("given back", 10)]
+    server.execute_in(
+        "jobs",
+        *(
+            f"INSERT INTO {schema}.runs VALUES ('{job}', 1, 'claimed', 'x', 1, 0, {fence}, NULL,"
+            f" 'one', 'scheduled', 1, {LARGEST_INTEGER}, false)"
+            for job, fence in runs
+        ),
+    )
+    works(url_of(server, schema))
+
+    def asked(call: str) -> object:
+        with psycopg.connect(url_of(server, schema).partition("&schema")[0]) as connection:
+            found = connection.execute(f"SELECT {schema}.{call}".encode()).fetchone()
+            return found and found[0]
+
+    over, given_back = """'["over"]', '[1]', '["x"]'""", """'["given back"]', '[1]', '["x"]'"""
+    assert asked(f"heartbeat({over}, '[99]')") == [1]  # which is as good as true
+    assert asked(f"finish({over}, '[\"failed\"]', '[false]', '[false]')") == [True]
+    assert asked(f"release({given_back}, '[\"interrupted\"]', '[false]', '[false]')") == [True]
+    assert asked(f"heartbeat({over}, '[99]')") == [0]
+    asked(
+        """save_results('[9]', '["over"]', '[1]', '[1]', '["one"]', '["scheduled"]',"""
+        """ '["failed"]', '[1]', '[2]', '["no"]')"""
+    )
+    with pytest.raises(psycopg.errors.UndefinedFunction):
+        asked("claim('[]', '[]', '[]', '[]', '[]', '[]', '[]', '[]', '[]', '[]')")
+    backend = PostgresBackend(url_of(server, schema))
+    backend.open()
+    assert [(record.error, record.retries) for record in backend.history()] == [("no", 0)]
+    assert [(state.job, state.alive) for state in backend.unfinished(["over", "given back"])] == [
+        ("given back", False)
+    ]
+    backend.close()
+
+
+def test_who_could_use_a_store_of_an_earlier_version_can_use_what_it_becomes(
+    server: OwnServer, schema: str
+) -> None:
+    of_version(2, server, schema)
+    server.execute_in(
+        "jobs",
+        f"GRANT USAGE ON SCHEMA {schema} TO app",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO app",
+    )
+    works(url_of(server, schema))
+    backend = PostgresBackend(url_of(server, schema, user="app", password=SECRET))
+    backend.open()
+    uses_all(backend)
+    backend.close()
+
+
+def uses_all(backend: PostgresBackend) -> None:
+    """Write to and remove from each table."""
+    claim = a_claim(round(time.time(), 3) - START, "a")
+    backend.declare([Declaration("job", "daily")])
+    (won,) = backend.claim([claim])
+    assert won.outcome == "won"
+    now = datetime.now(UTC)
+    record = RunResult("job", claim.slot, 1, won.fence, "one", "scheduled", "failed", now, now, 0.0)
+    assert backend.finish([Ending("job", claim.slot, "a", "failed", pause="it failed")]) == [True]
+    backend.save_results([record])
+    assert backend.resume("job")
+    assert not backend.prune([Retention("job", -1e6, 0, -1e6)])
+    assert backend.pauses("job") == []
+    assert backend.history() == []
+
+
 def test_who_does_not_own_an_older_schema_is_told_what_to_do(
     server: OwnServer, schema: str
 ) -> None:
-    of_version_1(server, schema)
+    of_version(1, server, schema)
     server.execute_in(
         "jobs",
         f"GRANT USAGE ON SCHEMA {schema} TO app",

@@ -153,17 +153,17 @@ def test_a_server_whose_memory_is_full_may_have_room_later(server: Server) -> No
 
 
 def test_a_store_of_a_newer_program_is_left_alone(server: Server) -> None:
-    server.client.hset("{leasecron}:meta", "version", "2")
+    server.client.hset("{leasecron}:meta", "version", "3")
     text = refused(f"redis://:{SECRET}@{server.place}", BackendMismatch)
     assert "update leasecron" in text
-    assert server.client.hgetall("{leasecron}:meta") == {b"version": b"2"}
+    assert server.client.hgetall("{leasecron}:meta") == {b"version": b"3"}
 
 
 def test_a_store_that_became_newer_is_noticed(server: Server) -> None:
     backend = RedisBackend(f"redis://:{SECRET}@{server.place}")
     backend.open()
-    server.client.hset("{leasecron}:meta", "version", "2")
-    with pytest.raises(BackendUnavailable):
+    server.client.hset("{leasecron}:meta", "version", "3")
+    with pytest.raises(BackendUnavailable, match="changed by another version"):
         claim(backend, "a")
     with pytest.raises(BackendMismatch):
         claim(backend, "a")

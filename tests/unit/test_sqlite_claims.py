@@ -15,7 +15,7 @@ from contract.hand_clock import START
 from leasecron.backends.rows import Keys, Moment
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_claims import Reading, read_claims
-from leasecron.model import Claim, ClaimAnswer, Declaration, Retention
+from leasecron.model import Claim, ClaimAnswer, Declaration, NewRun, Retention
 
 MANY = 64
 """Claims of one call, which one statement holds."""
@@ -126,27 +126,61 @@ def test_claims_are_decided_by_what_another_wrote_after_the_read(
     other.backend.close()
 
 
-def written(store: Driver, what: str) -> None:
-    """Write what one of ``WRITES`` says; whether it wins is not what matters."""
-    slot, job, done = WRITES[what]
-    store.claim(slot, "b", job=job, overlap="allow")
-    if done:
-        store.finish(slot, "b", job=job)
+def a_run(slot: float, job: str = JOB, *, done: bool = False) -> Callable[[Driver], object]:
+    """Return what claims a run; whether it wins is not what matters."""
+
+    def write(store: Driver) -> None:
+        store.claim(slot, "b", job=job, overlap="allow")
+        if done:
+            store.finish(slot, "b", job=job)
+
+    return write
+
+
+def asked_for(slot: float, *, done: bool = False) -> Callable[[Driver], object]:
+    """Return what asks for a run."""
+
+    def write(store: Driver) -> None:
+        store.backend.add_runs([NewRun(JOB, at(slot), "asker")])
+        if done:
+            store.take_over(slot, "b", overlap="allow")
+            store.finish(slot, "b")
+
+    return write
+
+
+def a_pause(*, ended: bool = False) -> Callable[[Driver], object]:
+    """Return what pauses the job, by a clock that is behind."""
+
+    def write(store: Driver) -> None:
+        store.backend.declare([Declaration(JOB, "daily")])
+        with store.clock.seen_by(wall=-15.0):
+            store.backend.pause(JOB, "")
+        if ended:
+            store.backend.resume(JOB)
+
+    return write
 
 
 WRITES = {
-    "another job's run": (10, "other", False),
-    "this run": (10, JOB, False),
-    "this run, done": (10, JOB, True),
-    "an older run": (0, JOB, False),
-    "an older run, done": (0, JOB, True),
-    "a newer run": (20, JOB, False),
-    "a newer run, done": (20, JOB, True),
+    "another job's run": a_run(10, "other"),
+    "this run": a_run(10),
+    "this run, done": a_run(10, done=True),
+    "an older run": a_run(0),
+    "an older run, done": a_run(0, done=True),
+    "a newer run": a_run(20),
+    "a newer run, done": a_run(20, done=True),
+    "a run asked for, here": asked_for(10),
+    "a run asked for, here, done": asked_for(10, done=True),
+    "a run asked for": asked_for(5),
+    "a run asked for, done": asked_for(5, done=True),
+    "a pause": a_pause(),
+    "a pause that ended": a_pause(ended=True),
 }
 
 
-@pytest.mark.parametrize("overlap", ["skip", "allow"])
-@pytest.mark.parametrize("before", [None, "an older run, done", "a newer run"])
+@pytest.mark.parametrize("overlap", ["skip", "allow", "queue"])
+@pytest.mark.parametrize("before", [None, "an older run, done", "a newer run", "a pause"])
 @pytest.mark.parametrize("between", WRITES)
 def test_what_another_wrote_after_the_read_counts_in_whatever_takes_the_lock(
     store: Driver,
@@ -164,9 +198,9 @@ def test_what_another_wrote_after_the_read_counts_in_whatever_takes_the_lock(
     store.clock.advance(20)
     for each in (store, earlier, later):
         if before is not None:
-            written(each, before)
-    written(later, between)
-    read_and_then(lambda: written(other, between), monkeypatch)
+            WRITES[before](each)
+    WRITES[between](later)
+    read_and_then(lambda: WRITES[between](other), monkeypatch)
 
     answers = [each.claim(10, "c", overlap=overlap) for each in (store, earlier, later)]
 
@@ -191,6 +225,20 @@ def test_a_late_end_of_an_older_run_that_comes_after_the_read_stands(
     assert (answer.outcome, answer.closed) == ("won", ())
     assert other.claim(0, "d").outcome == "done"
     assert store.backend.history() == []
+    other.backend.close()
+
+
+def test_slots_of_one_call_wait_no_longer_for_a_newer_one_that_was_done_after_the_read(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.clock.advance(20)
+    other = Driver(SqliteBackend(path), store.clock)
+    other.backend.open(store.clock)
+    read_and_then(lambda: a_run(20, done=True)(other), monkeypatch)
+
+    answers = store.backend.claim([a_claim(slot, f"t{slot}", overlap="queue") for slot in (0, 10)])
+
+    assert [answer.outcome for answer in answers] == ["won", "done"]
     other.backend.close()
 
 
@@ -238,6 +286,23 @@ def test_what_had_nothing_to_be_loaded_is_not_loaded_again_since_somebody_wrote(
     other.backend.close()
 
 
+def test_pauses_cost_nothing_until_a_claim_is_of_a_slot_that_one_may_hold(store: Driver) -> None:
+    store.backend.declare([Declaration(f"job-{n}", "daily") for n in range(MANY)])
+    plain = statements(store, lambda: store.backend.claim(claims_of_many("a", overlap="allow")))
+    for n in range(MANY):
+        store.backend.pause(f"job-{n}", "")
+        store.backend.resume(f"job-{n}")
+    claims = [a_claim(1, f"b{n}", job=f"job-{n}", overlap="allow") for n in range(MANY)]
+
+    noted = statements(store, lambda: store.backend.claim(claims))
+
+    assert "pauses" not in " ".join(noted)
+    assert len(noted) == len(plain)
+    old = [a_claim(-1, f"c{n}", job=f"job-{n}", overlap="allow") for n in range(MANY)]
+    noted = statements(store, lambda: store.backend.claim(old))
+    assert sum("pauses" in text for text in noted) == 1
+
+
 def test_the_newest_slot_of_a_job_is_noted(store: Driver, path: Path) -> None:
     store.backend.declare([Declaration(JOB, "daily"), Declaration("idle", "daily")])
     claims = [a_claim(slot, f"t{slot}", overlap="allow", max_late=1e9) for slot in (10, 30, 20)]
@@ -248,6 +313,25 @@ def test_the_newest_slot_of_a_job_is_noted(store: Driver, path: Path) -> None:
     assert newest(path)[JOB] == 30
     store.win(40, "b", overlap="allow")
     assert newest(path)[JOB] == 40
+
+
+def test_a_run_that_is_no_slot_of_the_schedule_is_none_of_the_newest(
+    store: Driver, path: Path
+) -> None:
+    store.win(0, "a")
+    store.backend.add_runs([NewRun(JOB, at(5.5), "asker")])
+    store.take_over(5.5, "b", overlap="allow")
+    assert newest(path) == {JOB: 0}
+
+
+def test_a_slot_that_waits_is_the_newest_once_it_is_begun(store: Driver, path: Path) -> None:
+    store.win(0, "a", overlap="queue")
+    store.claim(10, "b", overlap="queue")
+    assert newest(path) == {JOB: 0}
+
+    store.finish(0, "a")
+    store.take_over(10, "b", overlap="queue")
+    assert newest(path) == {JOB: 10}
 
 
 def test_what_is_no_new_run_leaves_the_newest_slot_alone(store: Driver) -> None:

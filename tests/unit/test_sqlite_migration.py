@@ -1,4 +1,7 @@
-"""A store of schema version 1, whose runs were keyed by job and slot, is brought up to date."""
+"""Stores of earlier schema versions are brought up to date, beneath instances that use them.
+
+In version 1 runs were keyed by job and slot; version 2 knows nothing of retries and pauses.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.driver import LEASE, Driver
+from contract.driver import LEASE, Driver, at
 from contract.hand_clock import START, HandClock
 from support.requirements import require
 
@@ -24,13 +27,31 @@ from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
 from leasecron.clock import SystemClock, SystemWaker, Waker
 from leasecron.errors import BackendError, BackendMismatch
 from leasecron.logger import logger
-from leasecron.model import Retention
+from leasecron.model import NewRun, Retention, Retry, from_ms
 
 BEGAN = round(START * 1000)
 TABLES = ("runs", "results", "jobs", "meta", "hosts")
 _NEWEST = """
     SELECT name, newest FROM jobs
     WHERE newest IS NOT (SELECT max(slot) FROM runs WHERE job = name)
+"""
+# As version 2 says it.
+_OF_RUNS = (
+    *("job", "slot", "state", "token", "attempt", "lost", "fence", "released_fence", "instance"),
+    *("trigger", "claimed_at", "lease_until", "boot", "lease_mono"),
+)
+_PUT = f"""
+    INSERT INTO runs({", ".join(_OF_RUNS)}) VALUES ({", ".join("?" * len(_OF_RUNS))})
+    ON CONFLICT (slot, job)
+    DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _OF_RUNS[2:])}
+"""
+_FINISH = """
+    UPDATE runs SET state = ?, boot = '', lease_mono = 0, lease_until = min(lease_until, ?)
+    WHERE job = ? AND slot = ? AND token = ? AND state IN ('claimed', 'released')
+"""
+_SAVE = """
+    INSERT OR IGNORE INTO results(fence, job, slot, attempt, instance, trigger, status, started_at,
+    ended_at, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)
 """
 
 Contents = dict[str, list[tuple[Any, ...]]]
@@ -70,14 +91,24 @@ JOBS = [
 ]
 
 
+# What version 3 adds to each row.
+ADDED: dict[str, Row] = {"runs": (0, "scheduled", 0), "results": (0,), "meta": (), "hosts": ()}
+
+
+@pytest.fixture(params=range(1, len(CHANGES)))
+def old(request: pytest.FixtureRequest) -> int:
+    """Return the version of a store that is to be brought up to date."""
+    return int(request.param)
+
+
 @pytest.fixture(params=["wal", "delete"])
-def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def path(tmp_path: Path, request: pytest.FixtureRequest, old: int) -> Path:
     path = tmp_path / "store.db"
-    make_version_1(path, request.param)
+    make_old(path, request.param, old)
     return path
 
 
-def make_version_1(path: Path, journal: str) -> None:
+def make_old(path: Path, journal: str, old: int) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA journal_mode = {journal}")
         migrate(connection, 1, CHANGES[:1])
@@ -86,6 +117,7 @@ def make_version_1(path: Path, journal: str) -> None:
         put(connection, "jobs", JOBS)
         put(connection, "hosts", [("far", "boot", 5)])
         connection.execute("UPDATE meta SET value = ?", (BEGAN + 1000,))
+        migrate(connection, 1, CHANGES[:old])
 
 
 def put(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
@@ -130,11 +162,11 @@ def check_complete(path: Path, before: Contents) -> None:
     """Say that the store is of the present version and has all that it had."""
     after = contents(path)
     assert version(path) == len(CHANGES)
-    for table in ("runs", "results", "meta", "hosts"):
-        assert after[table] == before[table], table
-    old = {row[0]: row for row in before["jobs"]}
-    assert {row[0] for row in after["jobs"]} == {*old, "undeclared"}
-    assert all(row[:5] == old[row[0]] for row in after["jobs"] if row[0] in old)
+    for table, added in ADDED.items():
+        assert after[table] == [row + added for row in before[table]], table
+    jobs = {row[0]: row[:5] for row in before["jobs"]}
+    assert {row[0] for row in after["jobs"]} == {*jobs, "undeclared"}
+    assert all(row[:5] == jobs[row[0]] for row in after["jobs"] if row[0] in jobs)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute(_NEWEST).fetchall() == []
     assert is_sound(path)
@@ -175,13 +207,14 @@ def test_marks_hold_as_they_did(opened: Driver) -> None:
 
 
 def test_an_earlier_program_refuses_the_new_version(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, old: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_once(path)
     before = contents(path)
-    monkeypatch.setattr(sqlite_schema, "CHANGES", CHANGES[:1])
+    monkeypatch.setattr(sqlite_schema, "CHANGES", CHANGES[:old])
 
-    with pytest.raises(BackendMismatch, match=r"newer leasecron \(schema 2, this one knows 1\)"):
+    found = rf"newer leasecron \(schema {len(CHANGES)}, this one knows {old}\)"
+    with pytest.raises(BackendMismatch, match=found):
         open_once(path)
 
     assert contents(path) == before
@@ -205,59 +238,62 @@ class Failing:
         return self._connection.execute(*given)
 
 
-def test_a_crash_at_any_statement_leaves_version_1(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_crash_at_any_statement_leaves_the_old_version(
+    path: Path, old: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(path)
     for number in range(100):
 
         def cut(connection: sqlite3.Connection, now: int, left: int = number) -> None:
-            CHANGES[1](Failing(connection, left), now)  # type: ignore[arg-type]
+            CHANGES[old](Failing(connection, left), now)  # type: ignore[arg-type]
 
         with monkeypatch.context() as cutting:
-            cutting.setattr(sqlite_schema, "CHANGES", (CHANGES[0], cut))
+            changes = (*CHANGES[:old], cut, *CHANGES[old + 1 :])
+            cutting.setattr(sqlite_schema, "CHANGES", changes)
             try:
                 open_once(path)
             except PowerCut:
                 pass
             else:
                 break
-        assert version(path) == 1
+        assert version(path) == old
         assert contents(path) == before
     assert number > 5
     check_complete(path, before)
 
 
-def test_a_process_that_is_killed_at_the_end_of_it_leaves_version_1(path: Path) -> None:
+def test_a_process_that_is_killed_at_the_end_of_it_leaves_the_old_version(
+    path: Path, old: int
+) -> None:
     require(hasattr(os, "fork"), "needs processes that can be forked")
     before = contents(path)
     child = os.fork()
     if not child:
         try:
-            migrate_and_die(path)
+            migrate_and_die(path, old)
         finally:
             os._exit(1)
     status = os.waitpid(child, 0)[1]
     assert os.WIFSIGNALED(status)
     assert os.WTERMSIG(status) == signal.SIGKILL
 
-    assert version(path) == 1
+    assert version(path) == old
     assert is_sound(path)
     assert contents(path) == before
     open_once(path)
     check_complete(path, before)
 
 
-def migrate_and_die(path: Path) -> None:
+def migrate_and_die(path: Path, old: int) -> None:
     """Migrate and die before the commit, when pages have been written already."""
 
     def killed(connection: sqlite3.Connection, now: int) -> None:
         connection.execute("PRAGMA cache_size = 1")
-        CHANGES[1](connection, now)
+        CHANGES[old](connection, now)
         os.kill(os.getpid(), signal.SIGKILL)
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        migrate(connection, 1, (CHANGES[0], killed))
+        migrate(connection, 1, (*CHANGES[:old], killed))
 
 
 def test_an_instance_that_was_running_before_goes_on_and_its_claims_are_noted(path: Path) -> None:
@@ -268,15 +304,60 @@ def test_an_instance_that_was_running_before_goes_on_and_its_claims_are_noted(pa
         backend.open(HandClock())
         for slot in (60, 30):
             for job in ("busy", "new"):
-                row = a_run(job, slot, "claimed", f"{job} {slot}")
-                before.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", row)
+                before.execute(_PUT, a_run(job, slot, "claimed", f"{job} {slot}"))
         backend.close()
         newest = before.execute("SELECT name, newest FROM jobs WHERE name IN ('busy', 'new')")
         assert dict(newest.fetchall()) == dict.fromkeys(("busy", "new"), BEGAN + 60_000)
         assert before.execute(_NEWEST).fetchall() == []
 
 
-def migrate_late_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> SystemClock:
+def test_an_instance_of_version_2_begins_runs_that_wait(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as before:
+        before.execute("SELECT count(*) FROM runs").fetchall()
+        backend = SqliteBackend(path)
+        backend.open(HandClock())
+        store = Driver(backend, HandClock())
+        backend.add_runs([NewRun("busy", at(61), "asker"), NewRun("new", at(61), "asker")])
+        assert store.claim(60, "w", job="undeclared", overlap="queue").outcome == "overlap"
+
+        for job, slot in (("busy", 61), ("undeclared", 60)):
+            before.execute(_PUT, a_run(job, slot, "claimed", f"old {job}", boot=None))
+
+        newest = dict(before.execute("SELECT name, newest FROM jobs").fetchall())
+        assert [newest.get(job) for job in ("busy", "new", "undeclared")] == [
+            *(BEGAN, None, BEGAN + 60_000)
+        ]
+        assert [(run.job, run.attempt) for run in backend.asked_for()] == [("busy", 1), ("new", 0)]
+        assert store.take_over(61, "x", job="busy").outcome == "running"
+        backend.close()
+
+
+def test_an_instance_of_version_2_goes_on_with_its_statements(path: Path) -> None:
+    """They name their columns, and what they leave out begins as in a new row."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as before:
+        before.execute("SELECT count(*) FROM runs").fetchall()
+        backend = SqliteBackend(path)
+        store = Driver(backend, HandClock())
+        backend.open(store.clock)
+        fence = store.win(60, "a", job="new")
+        backend.retry([Retry("new", at(60), "a", 2)])
+
+        renewed = a_run("new", 60, "claimed", "a", lease=10 * LEASE, boot=None)
+        before.execute(_PUT, (*renewed[:6], fence, *renewed[7:]))
+        store.clock.advance(5 * LEASE)
+        assert store.claim(60, "b", job="new").outcome == "running"
+        assert store.claim(60, "a", job="new").retries == 2
+        before.execute(_FINISH, ("success", BEGAN, "new", BEGAN + 60_000, "a"))
+        assert store.claim(60, "b", job="new").outcome == "done"
+        before.execute(_SAVE, (fence, "new", BEGAN + 60_000, 1, "i", "scheduled", "success", 1, 2))
+        (record,) = backend.history("new")
+        assert (record.retries, record.ended_at) == (0, from_ms(2))
+        before.execute("DELETE FROM runs WHERE slot = ? AND job = 'new'", (BEGAN + 60_000,))
+        assert backend.run_state("new", at(60)) is None
+        backend.close()
+
+
+def migrate_late_by(change: Change, old: int, monkeypatch: pytest.MonkeyPatch) -> SystemClock:
     """Have ``change`` made once a start has waited for too long, and has said so.
 
     Returns the clock of that start: by it the wait is over as soon as the change has begun.
@@ -299,26 +380,27 @@ def migrate_late_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> SystemCl
         def waker(self) -> Waker:
             return Impatient()
 
-    monkeypatch.setattr(sqlite_schema, "CHANGES", (CHANGES[0], waits))
+    changes = (*CHANGES[:old], waits, *CHANGES[old + 1 :])
+    monkeypatch.setattr(sqlite_schema, "CHANGES", changes)
     monkeypatch.setattr(logger, "warning", lambda *_: told.set())
     return Clock()
 
 
 def test_a_start_waits_for_a_migration_however_long_it_takes(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, old: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = migrate_late_by(CHANGES[1], monkeypatch)
+    clock = migrate_late_by(CHANGES[old], old, monkeypatch)
     with Scheduler(path, clock=clock):
-        assert version(path) == 2
+        assert version(path) == len(CHANGES)
 
 
 def test_a_migration_that_fails_is_the_error_of_the_start_that_waited_for_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, old: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_connection: sqlite3.Connection, _now: int) -> None:
         raise sqlite3.DatabaseError("no such page")
 
-    clock = migrate_late_by(fails, monkeypatch)
+    clock = migrate_late_by(fails, old, monkeypatch)
     with pytest.raises(BackendError, match="no such page"):
         Scheduler(path, clock=clock).start()
-    assert version(path) == 1
+    assert version(path) == old

@@ -16,7 +16,7 @@ from leasecron.backends.rows import Moment
 from leasecron.backends.sqlite import SqliteBackend
 from leasecron.backends.sqlite_pruning import _KEYS, Pass, Removals, find_removals
 from leasecron.backends.sqlite_schema import migrate
-from leasecron.model import Ending, Retention
+from leasecron.model import Declaration, Ending, NewRun, Retention
 
 WALK = 4
 DAY = 86_400
@@ -138,6 +138,103 @@ def test_the_history_of_a_bounded_number_of_jobs_is_looked_at(
         numbers.append((more, len(store.statuses(None))))
 
     assert numbers == [(True, 3), (True, 1), (False, 0)]
+
+
+def pause(store: Driver, times: int, *jobs: str) -> None:
+    """Pause jobs again and again, a second each time."""
+    store.backend.declare([Declaration(job, "daily") for job in jobs])
+    for _ in range(times):
+        for act in (lambda job: store.backend.pause(job, "a note"), store.backend.resume):
+            for job in jobs:
+                act(job)
+            store.clock.advance(1)
+
+
+def test_the_pauses_of_a_bounded_number_of_jobs_are_looked_at(
+    store: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_pruning, "JOBS", 2)
+    jobs = [f"job-{number}" for number in range(5)]
+    pause(store, 1, *jobs)
+    store.clock.advance(DAY)
+
+    numbers = []
+    for _call in range(3):
+        more = store.backend.prune([Retention(job, 0.0, 0, 0.0) for job in jobs])
+        numbers.append((more, sum(len(store.backend.pauses(job)) for job in jobs)))
+
+    assert numbers == [(True, 3), (True, 1), (False, 0)]
+
+
+def test_a_call_removes_a_bounded_number_of_pauses(
+    store: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_pruning, "PRUNE_BATCH", 4)
+    pause(store, 5, "a", "b")
+    store.clock.advance(DAY)
+    retentions = [Retention(job, 0.0, 0, 0.0) for job in ("a", "b")]
+
+    numbers = []
+    for _call in range(3):
+        more = store.backend.prune(retentions)
+        numbers.append((more, sum(len(store.backend.pauses(job)) for job in ("a", "b"))))
+
+    assert numbers == [(True, 6), (True, 2), (False, 0)]
+
+
+def test_each_job_keeps_its_pauses_for_as_long_as_its_runs_or_its_history(store: Driver) -> None:
+    pause(store, 1, "runs", "history", "neither")
+    store.clock.advance(1000)
+
+    calls(
+        store,
+        [
+            Retention("runs", 2000.0, 10, 100.0),
+            Retention("history", 100.0, 10, 2000.0),
+            Retention("neither", 100.0, 10, 100.0),
+        ],
+    )
+
+    assert [len(store.backend.pauses(job)) for job in ("runs", "history", "neither")] == [1, 1, 0]
+
+
+def test_a_pause_that_goes_on_after_it_was_found_stays(
+    store: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pause(store, 1, JOB)
+    store.clock.advance(DAY)
+    other = SqliteBackend(path)
+    other.open(store.clock)
+
+    def find(
+        connection: sqlite3.Connection, moment: Moment, asked: Sequence[Retention], begun: Pass
+    ) -> Removals:
+        found = find_removals(connection, moment, asked, begun)
+        assert len(found.pauses) == 1
+        with store.clock.seen_by(wall=-2.0 * DAY):
+            assert other.pause(JOB, "by a clock that is behind")
+        return found
+
+    monkeypatch.setattr("leasecron.backends.sqlite.find_removals", find)
+    assert not store.backend.prune([Retention(JOB, 0.0, 0, 0.0)])
+
+    assert [pause.note for pause in other.pauses(JOB)] == ["by a clock that is behind"]
+    assert store.claim(DAY, "a").outcome == "paused"
+    other.close()
+
+
+def test_runs_that_were_asked_for_go_where_the_schedule_has_none(store: Driver, path: Path) -> None:
+    for slot in (0.5, 1.5):
+        store.backend.add_runs([NewRun(JOB, at(slot), "asker")])
+        store.take_over(slot, "a")
+        store.finish(slot, "a")
+    store.backend.add_runs([NewRun(JOB, at(2.5), "asker")])
+    store.clock.advance(DAY)
+
+    calls(store, keep(0.0, JOB))
+
+    assert left(path) == [round(2.5)]
+    assert store.claim(1, "b", max_late=1e9).outcome == "won"
 
 
 def test_a_run_that_is_taken_over_after_it_was_found_stays(

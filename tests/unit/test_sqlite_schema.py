@@ -15,8 +15,10 @@ from contract.hand_clock import START, HandClock
 
 from leasecron.backends import sqlite_schema
 from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite_asked_for import _ASKED_FOR
 from leasecron.backends.sqlite_batches import with_rows
 from leasecron.backends.sqlite_claims import _STANDINGS
+from leasecron.backends.sqlite_pauses import _IN_PAUSES, _OLD
 from leasecron.backends.sqlite_runs import _FINISH, _KNOWN, _MARKS, _OPEN_ROWS, _ROWS
 from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
 from leasecron.errors import BackendError
@@ -195,6 +197,8 @@ def test_a_current_store_is_opened_without_the_slow_imports(path: Path) -> None:
         (_FINISH, 3, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (slot=? AND job=?)"),
         (_KNOWN, 2, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (slot=? AND job=?)"),
         (_KNOWN, 2, "SEARCH runs USING INDEX runs_open (job=?)"),
+        (_IN_PAUSES, 2, "SEARCH pauses USING PRIMARY KEY (job=? AND paused_at<?)"),
+        (_OLD, 2, "SEARCH pauses USING PRIMARY KEY (job=?)"),
     ],
 )
 @pytest.mark.parametrize("rows", [1, 512])
@@ -208,3 +212,11 @@ def test_the_queries_of_a_claim_use_their_index(
         steps = asked.fetchall()
 
     assert plan in [step[3] for step in steps]
+
+
+def test_what_was_asked_for_is_found_by_an_index_that_holds_nothing_else(path: Path) -> None:
+    make_old_store(path, len(CHANGES))
+    with closing(sqlite3.connect(path)) as connection:
+        steps = connection.execute(f"EXPLAIN QUERY PLAN {_ASKED_FOR}").fetchall()
+
+    assert [step[3] for step in steps] == ["SCAN runs USING INDEX runs_asked_for"]

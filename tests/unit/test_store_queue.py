@@ -23,9 +23,11 @@ def test_a_pass_takes_heartbeats_then_ends_then_claims_then_the_rest(opened: Sto
         "heartbeat",
         "finish",
         "release",
+        "retry",
         "claim",
         "save_results",
         "declare",
+        "fix",
         "unfinished",
         "history",
     ]

@@ -1,0 +1,13 @@
+-- Put in a run that nobody has begun. No token is like its own, nor like that of one that was closed
+-- in its holder's place.
+local function add_run(job, slot, place, instance, trigger, state)
+    local row = {
+        job = job, slot = slot, place = place, state = state, token = false, attempt = 0, lost = 0,
+        fence = 0, instance = instance, trigger = trigger, claimed_at = now, lease_until = now,
+        lease_ended = true, retries = 0, origin = trigger == 'manual' and 'manual' or 'scheduled',
+    }
+    new_slots[#new_slots + 1] = 0
+    new_slots[#new_slots + 1] = APART .. place
+    put(row)
+    return row
+end

@@ -1,0 +1,37 @@
+-- What the scripts share that look at the pauses of jobs: of each when it began, when it ended (false
+-- while it lasts), and its note. One that lasts is the last of its job.
+
+local NO_PAUSES = {}
+local pauses, changed_pauses = {}, {}
+
+local function load_pauses(jobs)
+    local found = call('EXISTS', PAUSES) == 1 and read(PAUSES, jobs) -- as in few stores
+    for i, job in ipairs(jobs) do
+        pauses[job] = found and found[i] and unpacked(found[i]) or NO_PAUSES
+    end
+end
+
+-- Pause a job, whose pauses are loaded, from now on; without effect while it is paused.
+local function pause(job, note)
+    local found = {unpack(pauses[job])}
+    local last = found[#found]
+    if last and not last[2] then
+        return
+    elseif last and last[2] >= now then -- begun in the moment in which that one ended
+        found[#found] = {last[1], false, note}
+    else
+        found[#found + 1] = {now, false, note}
+    end
+    pauses[job] = found
+    changed_pauses[job] = true
+end
+
+local function save_pauses()
+    for job in pairs(changed_pauses) do
+        if #pauses[job] > 0 then
+            call('HSET', PAUSES, job, pack(pauses[job]))
+        else
+            call('HDEL', PAUSES, job)
+        end
+    end
+end

@@ -1,0 +1,134 @@
+"""Going on with backfills: which slot is next, said to the store by whoever knows the schedule.
+
+Every instance that declares the job says so; the store lets one of them be the first. Everything
+here runs in the timers thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+
+from leasecron.events import EventBus
+from leasecron.jobs import DeclaredJob
+from leasecron.model import Advance, BackfillState, LeaseState
+from leasecron.schedules import Schedule, ask_next
+from leasecron.store import StoreQueue
+from leasecron.timers import JobTimers
+
+_MILLISECOND = timedelta(milliseconds=1)
+_AT_ONCE = 1000  # slots that have succeeded, passed by in one step
+
+_Id = tuple[str, datetime]
+
+
+def next_missing(
+    schedule: Schedule,
+    after: datetime,
+    end: datetime,
+    succeeded: AbstractSet[datetime],
+    most: int | None = None,
+) -> tuple[datetime | None, datetime]:
+    """Return the first slot after ``after`` and before ``end`` that has not succeeded, or None.
+
+    The second answer is how far the look has come: it ends before its time at ``most`` slots.
+    """
+    seen = after
+    looked = 0
+    while most is None or looked < most:
+        slot = ask_next(schedule, seen)
+        if slot is None or slot >= end:
+            return None, end
+        if slot not in succeeded:
+            return slot, slot
+        seen, looked = slot, looked + 1
+    return None, seen
+
+
+class Backfilling:
+    """Takes the steps of backfills; ``look_soon`` has the store asked again how they stand."""
+
+    def __init__(
+        self,
+        timers: JobTimers,
+        store: StoreQueue,
+        bus: EventBus,
+        job_named: Callable[[str], DeclaredJob | None],
+        look_soon: Callable[[], None],
+    ) -> None:
+        self._timers = timers
+        self._store = store
+        self._bus = bus
+        self._job_named = job_named
+        self._look_soon = look_soon
+        self._succeeded: dict[_Id, frozenset[datetime]] = {}
+        self._asked: set[_Id] = set()
+
+    def go_on(self, backfills: Iterable[BackfillState], unfinished: Iterable[LeaseState]) -> bool:
+        """Take the next step of each backfill of a job that is declared here.
+
+        ``unfinished`` are the runs that were asked for: while one of a backfill is among them, its
+        next step has time. Returns whether any backfill goes on.
+        """
+        busy = {state.job for state in unfinished if state.origin == "backfill"}
+        here = [each for each in backfills if self._job_named(each.job) is not None]
+        for state in here:
+            if state.job not in busy and _id(state) not in self._asked:
+                self._step(state)
+        known = {_id(state) for state in here}
+        self._succeeded = {key: slots for key, slots in self._succeeded.items() if key in known}
+        return bool(here)
+
+    def _step(self, state: BackfillState) -> None:
+        self._asked.add(_id(state))
+        if _id(state) in self._succeeded:
+            self._advance(state, state.cursor or state.start - _MILLISECOND)
+            return
+        self._store.submit_other(
+            "succeeded",
+            lambda backend: backend.succeeded(state.job, state.start, state.end),
+            lambda answer, _asked_at: self._timers.post(self._known, state, answer),
+        )
+
+    def _known(self, state: BackfillState, answer: list[datetime] | BaseException) -> None:
+        if isinstance(answer, BaseException):
+            self._failed("succeeded", state, answer)
+            return
+        self._succeeded[_id(state)] = frozenset(answer)
+        self._advance(state, state.cursor or state.start - _MILLISECOND)
+
+    def _advance(self, state: BackfillState, after: datetime) -> None:
+        job, succeeded = self._job_named(state.job), self._succeeded.get(_id(state))
+        if job is None or succeeded is None:
+            self._asked.discard(_id(state))
+            return
+        try:
+            slot, seen = next_missing(job.schedule, after, state.end, succeeded, _AT_ONCE)
+        except Exception as error:  # noqa: BLE001 - a user's schedule may raise anything
+            self._failed("schedule", state, error)
+            return
+        if slot is None and seen < state.end:  # others wait for this thread as well
+            self._timers.post(self._advance, state, seen)
+            return
+        asked = Advance(state.job, state.asked_at, state.cursor, slot)
+        self._store.submit_other(
+            "advance",
+            lambda backend: backend.advance(asked),
+            lambda answer, _asked_at: self._timers.post(self._advanced, state, answer),
+        )
+
+    def _advanced(self, state: BackfillState, answer: object) -> None:
+        self._asked.discard(_id(state))
+        if isinstance(answer, BaseException):
+            self._bus.error("advance", answer, state.job)
+        elif answer in ("waiting", "skipped"):
+            self._look_soon()
+
+    def _failed(self, operation: str, state: BackfillState, error: BaseException) -> None:
+        self._asked.discard(_id(state))
+        self._bus.error(operation, error, state.job)
+
+
+def _id(state: BackfillState) -> _Id:
+    return state.job, state.asked_at

@@ -1,0 +1,139 @@
+"""Which promises about retries, pauses, runs that are asked for and slots that wait were broken.
+
+Those about the order of what the store was told are found by :class:`Witness`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from leasecron.errors import GiveUp
+from leasecron.jobs import Job
+from leasecron.testing.attempts import Attempt
+from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
+from leasecron.testing.witnessed import Gap, WitnessedRun
+
+_STEP = timedelta(seconds=5)  # between the times at which a run that nobody held is looked at
+
+
+def control_findings(evidence: Evidence) -> Iterator[str]:
+    """Yield one line for each promise that was broken."""
+    yield from _tries(evidence)
+    yield from _given_up_early(evidence)
+    yield from _unfounded_refusals(evidence)
+    yield from _slots_of_pauses(evidence)
+    yield from _not_told(evidence)
+    yield from _neglected(evidence)
+
+
+def _tries(evidence: Evidence) -> Iterator[str]:
+    runs: defaultdict[Key, list[Attempt]] = defaultdict(list)
+    for attempt in evidence.attempts:
+        runs[attempt.job, attempt.slot].append(attempt)
+    for (job, _slot), attempts in runs.items():
+        # By number: a holder that was paused before its handler may begin after its successor.
+        ordered = sorted(attempts, key=lambda each: each.attempt)
+        for before, after in pairwise(ordered):
+            more = after.retry - before.retry
+            # The same try of the same attempt, made twice, is another finding.
+            rises = more >= 0 if after.attempt > before.attempt else more in (0, 1)
+            if not rises:
+                yield f"retry {after.retry} came after retry {before.retry}: {named(after)}"
+        most = evidence.jobs[job][0].options.retries if job in evidence.jobs else None
+        for attempt in attempts:
+            if most is not None and attempt.retry > most:
+                yield f"tried again more than {most} times: {named(attempt)}"
+
+
+def _given_up_early(evidence: Evidence) -> Iterator[str]:
+    made = {(a.job, a.slot, a.attempt): a for a in evidence.attempts}
+    for result in evidence.results:
+        last = made.get((result.job, result.slot, result.attempt))
+        if result.status != "failed" or last is None or result.job not in evidence.jobs:
+            continue
+        options = evidence.jobs[result.job][0].options
+        worth_it = isinstance(last.exception, options.retry_on)
+        given_up = isinstance(last.exception, GiveUp) or last.context.signal.told
+        if worth_it and not given_up and last.retry < options.retries:
+            yield f"failed for good with retries left: {named(last)} retry {last.retry}"
+
+
+def _unfounded_refusals(evidence: Evidence) -> Iterator[str]:
+    for run, at in evidence.witness.unfounded:
+        # A store may go by the clock of whoever pauses a job, and of whoever claims.
+        since = min((p.since for p in evidence.witness.pauses if p.job == run.job), default=at)
+        if not evidence.was_skewed(min(since, run.slot), at):
+            yield f"refused as paused, and its job was not: {_named(run)}"
+
+
+def _slots_of_pauses(evidence: Evidence) -> Iterator[str]:
+    for run in evidence.witness.runs.values():
+        if not run.holdings or run.put_in is not None:
+            continue
+        won = run.holdings[0].won
+        for pause in evidence.witness.pauses:
+            until = pause.until
+            if pause.job != run.job or until is None or not pause.since < run.slot < until < won:
+                continue
+            if not evidence.was_skewed(pause.since, won):
+                yield f"begun after the pause in which it was due: {_named(run)}"
+
+
+def _not_told(evidence: Evidence) -> Iterator[str]:
+    attempts: defaultdict[Key, list[Attempt]] = defaultdict(list)
+    for attempt in evidence.attempts:
+        attempts[attempt.job, attempt.slot].append(attempt)
+    for holding in evidence.witness.holdings:
+        if holding.told is None or holding.beat_since is None:
+            continue
+        for attempt in attempts[holding.claim.job, holding.claim.slot]:
+            same = attempt.attempt == holding.attempt and attempt.began <= holding.told
+            went_on = attempt.ended is None or attempt.ended > holding.beat_since
+            if same and went_on and not attempt.context.signal.told:
+                yield f"went on when a newer slot waited: {named(attempt)}"
+
+
+def _neglected(evidence: Evidence) -> Iterator[str]:
+    """Find the runs that were put in, and that nobody held though an instance was well."""
+    for run in evidence.witness.runs.values():
+        if run.job not in evidence.jobs or run.put_in is None:
+            continue
+        job, since = evidence.jobs[run.job]
+        for begin, end in run.gaps_until(evidence.now):
+            found = _time_to_begin(evidence, run, job, (max(begin, since), end))
+            if found is not None:
+                what = "asked for" if run.asked_for else "waiting for an older run to end"
+                yield f"{what}, and not begun from {found.isoformat()} on: {_named(run)}"
+                break
+
+
+def _time_to_begin(evidence: Evidence, run: WitnessedRun, job: Job, gap: Gap) -> datetime | None:
+    """Return from when on nothing stood in the way of a run for long enough, if nothing did."""
+    options = job.options
+    enough = MARGIN + timedelta(seconds=options.lease + 2 * options.heartbeat)
+    at, end = gap
+    while at + enough < end:
+        if evidence.was_well(at, at + enough) and not _is_blocked(evidence, run, job, at, enough):
+            return at
+        at += _STEP
+    return None
+
+
+def _is_blocked(
+    evidence: Evidence, run: WitnessedRun, job: Job, at: datetime, enough: timedelta
+) -> bool:
+    until = at + enough
+    if any(each.job == run.job and each.touches(at, until) for each in evidence.witness.pauses):
+        return True
+    return any(
+        holding.won < until and holding.until > at
+        for holding in evidence.witness.holdings
+        if evidence.is_narrow or (holding.claim.job == run.job and job.options.overlap != "allow")
+    )
+
+
+def _named(run: WitnessedRun) -> str:
+    return named_run((run.job, run.slot))

@@ -1,0 +1,103 @@
+"""Retries, pauses, runs that are asked for, slots that wait and jobs that run once, in trouble.
+
+A failure names its seed, and ``a_while(seed, store)`` replays it step by step.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from leasecron import (
+    BackendError,
+    ConfigurationError,
+    GiveUp,
+    JobOptions,
+    RunContext,
+    RunInterrupted,
+    RunSkipped,
+    Scheduler,
+)
+from leasecron.testing import Cluster
+
+LEASE = JobOptions(lease=8, heartbeat=2)
+NAMES = ("queue", "cancel", "skip", "allow", "once", "pausing")
+
+
+def a_while(seed: int, store: object, lasting: float = 1200) -> Cluster:
+    """Short leases, handlers of any length that often fail, and people who cannot let it be."""
+    chance = random.Random(f"control {seed}")
+    places = chance.choice([1, 2, 50, 200])
+    cluster = Cluster(3, store, seed, defaults=LEASE, max_running=places)
+
+    def work(ctx: RunContext) -> None:
+        length = chance.choice([0, 0, 1, 5, 12, 40, 90])
+        if chance.random() < 0.2:
+            with suppress(queue.Empty):  # deaf to its signal
+                cluster.clock.waker().get(length)
+        else:
+            ctx.sleep(length)
+        if chance.random() < 0.3:
+            raise chance.choice([ValueError, OSError, KeyError, GiveUp])("by chance")
+
+    def setup(scheduler: Scheduler) -> None:
+        def meddle() -> None:
+            """Do something to a job; may fail as any call of a store that cannot be reached."""
+            acts: list[Callable[[str], object]]
+            acts = [scheduler.trigger, scheduler.pause, scheduler.resume]
+            with suppress(BackendError, ConfigurationError):
+                chance.choice(acts)(chance.choice(NAMES))
+
+        scheduler.every("queue", "30s", work, overlap="queue", retries=2, backoff=5)
+        scheduler.every("cancel", "40s", work, overlap="cancel", retries=1, backoff=20)
+        scheduler.every("skip", "45s", work, retries=3, backoff=2, retry_on=(OSError, TimeoutError))
+        scheduler.every("allow", "1m", work, overlap="allow", timeout=7, retries=1, backoff=1)
+        scheduler.every("pausing", "30s", work, pause_on_failure=True, max_attempts=2)
+        scheduler.at("once", cluster_start + timedelta(seconds=lasting / 2), work, retries=2)
+        scheduler.every("people", "15s", meddle, overlap="allow")
+
+    cluster_start = cluster.clock.now()
+    cluster.setup(setup)
+    with cluster:
+        cluster.trouble(lasting, every=20, longest=60)
+        cluster.advance(120)
+        for name in NAMES:
+            cluster.resume(name)
+        cluster.advance(400)
+        cluster.check()
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Keep the log of a failed seed to what matters."""
+    caplog.set_level(logging.CRITICAL, "leasecron")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_promise_is_broken_in_ten_minutes_of_trouble(seed: int) -> None:
+    a_while(seed, "memory://", lasting=600)
+
+
+def test_all_of_it_happens_in_twenty_minutes() -> None:
+    cluster = a_while(1, "memory://")
+
+    assert max(a.retry for a in cluster.attempts) > 1
+    assert {"manual", "takeover"} <= {a.trigger for a in cluster.attempts}
+    assert {"paused", "overlap"} <= {skip.reason for skip in cluster.events.of(RunSkipped)}
+    assert "replaced" in {told.reason for told in cluster.events.of(RunInterrupted)}
+    assert {*NAMES} <= {a.job for a in cluster.attempts}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("hundred", range(10))
+def test_no_promise_is_broken_in_a_thousand_seeds(hundred: int) -> None:
+    for seed in range(1000 + 100 * hundred, 1100 + 100 * hundred):
+        a_while(seed, "memory://")
