@@ -13,6 +13,7 @@ from model.values import (
     Asked,
     Lost,
     Now,
+    Origin,
     Rules,
     Run,
     Table,
@@ -140,9 +141,11 @@ def _wait(
         if is_waiting(run, "scheduled") and rules.fault != "all slots wait":
             table = with_run(table, other, _closed(run, "replaced", now))
     if rules.overlap == "cancel" and (runs or rules.fault == "a slot that will not run cancels"):
-        origin = None if rules.fault == "what was asked for is cancelled" else "scheduled"
+        origin: Origin | None = "scheduled"
+        if rules.fault == "what was asked for is cancelled":
+            origin = None
         for other, run in older:
-            if is_live(run, now) and is_begun(run, origin):  # type: ignore[arg-type]
+            if is_live(run, now) and is_begun(run, origin):
                 table = with_run(table, other, run._replace(cancelled=True))
     waiting = Run(
         state="released" if runs else "replaced",

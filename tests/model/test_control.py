@@ -34,10 +34,10 @@ def paused(*slots: int, horizon: int = 5) -> World:
     return World(rules, hosts=TWO, pausing=True, horizon=horizon)
 
 
-def asked(overlap: Overlap, *slots: int, horizon: int = 5) -> World:
-    """Return a world in which runs of these slots can be asked for, and claimed too."""
-    rules = RULES._replace(overlap=overlap, keep=2)
-    return World(rules, hosts=TWO, asked=slots, horizon=horizon, back=2)
+def asked(overlap: Overlap, *at: int, slots: int = 2, horizon: int = 5) -> World:
+    """Return a world in which runs of some slots can be asked for, and claimed too."""
+    rules = RULES._replace(overlap=overlap, slots=tuple(range(slots)), keep=2)
+    return World(rules, hosts=TWO, asked=at, horizon=horizon, back=2)
 
 
 def waiting(overlap: Overlap, slots: int = 2, horizon: int = 5) -> World:
@@ -66,6 +66,7 @@ def cancelled_and_paused(horizon: int = 5) -> World:
         pytest.param(asked("allow", 0, 1), 5, id="asked for, allow"),
         pytest.param(asked("queue", 0, 1), 5, id="asked for, queue"),
         pytest.param(asked("cancel", 0, 1), 5, id="asked for, cancel"),
+        pytest.param(asked("cancel", 1, slots=3), 4, id="asked for between slots, cancel"),
         pytest.param(waiting("queue"), 6, id="queue"),
         pytest.param(waiting("cancel"), 6, id="cancel"),
         pytest.param(waiting("queue", slots=3), 5, id="queue, three slots"),
