@@ -119,6 +119,9 @@ class Witness:
             else:
                 self._won(run, claim, answer, asked)
         elif answer.outcome == "done":
+            last = run.holdings[-1].claim.token if run.holdings else ""
+            if run.asked_for and not (run.ended or answer.abandoned or last in self._ending):
+                self._breaks(f"asked for, and closed without an end: {_named(run)}")
             self._over(run)
             if answer.abandoned and claim.pause_on_failure:
                 self.paused(claim.job)

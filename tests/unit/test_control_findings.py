@@ -23,6 +23,7 @@ from leasecron.model import (
     HeartbeatAnswer,
     LeaseRef,
     LeaseState,
+    NewRun,
     OneOff,
     Outcome,
     Overlap,
@@ -214,6 +215,20 @@ def test_it_may_begin_after_that(end: str) -> None:
     say(witness, claim(NEXT), "won", 2)
 
     assert witness.broken == []
+
+
+@pytest.mark.parametrize(("abandoned", "found"), [(True, 0), (False, 1)])
+def test_a_run_that_was_asked_for_is_replaced_by_nothing(abandoned: bool, found: int) -> None:
+    witness, new = Witness(CLOCK), [NewRun("sync", SLOT, "people")]
+    witness.hears("add_runs", (new,), [True], witness.asks("add_runs", (new,)))
+    say(witness, claim(SLOT), "won")
+    asked = [replace(claim(SLOT, token="another"), mode="takeover")]
+    answer = ClaimAnswer("done", abandoned=abandoned)
+    witness.hears("claim", (asked,), [answer], witness.asks("claim", (asked,)))
+
+    assert [each.partition(":")[0] for each in witness.broken] == [
+        "asked for, and closed without an end"
+    ] * found
 
 
 def test_calls_that_are_under_way_at_once_are_not_held_to_each_other() -> None:
