@@ -34,6 +34,7 @@ from leasecron.testing import Attempt, Cluster, FakeClock, make_context
 from leasecron.testing.attempts import Attempts
 from leasecron.testing.control_findings import control_findings
 from leasecron.testing.evidence import Evidence
+from leasecron.testing.findings import findings
 from leasecron.testing.witness import Witness
 
 SLOT = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -152,6 +153,17 @@ def test_a_try_that_begins_beside_another_one_of_its_attempt_is_found() -> None:
     scheduler.declared("sync").call(ctx)
 
     assert len(attempts.clashes) == 1
+
+
+def test_a_job_that_runs_once_is_missed_at_the_instant_that_the_store_has_fixed() -> None:
+    scheduler, witness = Scheduler("memory://", clock=CLOCK), Witness(CLOCK)
+    scheduler.at("sync", SLOT + timedelta(minutes=10), print)
+    jobs = {"sync": (scheduler.jobs["sync"], SLOT)}
+    one_offs = [OneOff("sync", SLOT + timedelta(minutes=20))]
+    witness.hears("fix", (one_offs,), [one_offs[0].at], witness.asks("fix", (one_offs,)))
+
+    (found,) = findings(replace(evidence([], witness=witness), jobs=jobs))
+    assert found == "neither run nor skipped: job 'sync' slot 2026-01-01T01:20:00+00:00"
 
 
 # What a store is told and answers
