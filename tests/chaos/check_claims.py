@@ -55,7 +55,9 @@ def won_again(story: Story, kept: Kept) -> Iterator[Violation]:
         for attempt in attempts[run]:
             if attempt.attempt > ended[0].attempt:
                 yield violation("a run was begun again after its end", ended[0], attempt)
-    for each in attempts.values():
+    for tries in attempts.values():
+        # The tries of an attempt have its token.
+        each = [*{attempt.token: attempt for attempt in tries}.values()]
         numbers = [attempt.attempt for attempt in each]
         if len(set(numbers)) < len(numbers):
             yield violation("two attempts have one number", *each)
@@ -81,6 +83,8 @@ def too_many_lost(kept: Kept) -> Iterator[Violation]:
 def begun_in_an_outage(story: Story) -> Iterator[Violation]:
     """Find attempts that were begun while no claim could be won."""
     for attempt in story.attempts:
+        if attempt.retry:  # its claim was won long before
+            continue
         for outage in story.troubles.between(None, attempt.begun, attempt.begun):
             # However late one begins that had won before, its fence is an older one.
             if outage.next_fence is None or attempt.fence is None:
