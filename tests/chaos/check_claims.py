@@ -8,6 +8,7 @@ from chaos.jobs import work_of
 from chaos.kept import Kept, Record
 from chaos.story import Attempt, Run, Story, Trouble
 from chaos.violation import Violation, violation
+from leasecron.model import WAITING
 
 _NOTICED = {"lock": 0.5, "away": 2.0, "down": 1.0}
 """Seconds after which no claim is won any more, and one that was won before has led to a run."""
@@ -129,8 +130,11 @@ def _most_ahead(story: Story, attempt: Attempt) -> float:
 
 
 def _comes_from_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
-    """Say so; whoever takes over what one with a wrong clock has won does so at once."""
-    if attempt.attempt == 1:
+    """Say so; whoever takes over what one with a wrong clock has won does so at once.
+
+    And whoever begins what such a one has put in, to wait for the end of an older run.
+    """
+    if attempt.attempt == 1 and work_of(attempt.job).overlap not in WAITING:
         return _has_a_wrong_clock(story, attempt.life, attempt.begun)
     return any(_has_a_wrong_clock(story, life, attempt.begun) for life in story.lives)
 

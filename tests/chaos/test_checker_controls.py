@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.check_claims import begun_in_an_outage, won_again
+from chaos.check_claims import begun_in_an_outage, early, won_again
 from chaos.check_controls import (
     at_two_instants,
     begun_in_a_pause,
@@ -269,6 +269,15 @@ def test_a_slot_that_came_when_a_newer_one_waited_is_explained(attempt: int, fou
     script.kept.claims["queued", ms(12.0)] = Claimed("", "0-1", attempt, "replaced")
     slots = Slots(script.story(), script.kept, [work_of("queued")])
     assert len([*slots._judge(work_of("queued"), ms(12.0))]) == found
+
+
+@pytest.mark.parametrize(("job", "found"), [("queued", 0), ("steady", 1)])
+def test_who_begins_what_a_wrong_clock_has_put_in_to_wait_does_so_at_once(
+    script: Script, job: str, found: int
+) -> None:
+    script.note("clock", 1.0, number=2, offset=60)
+    script.attempt(job, 40, 6.0, 6.1)
+    assert len(whats(early(script.story()))) == found
 
 
 # Runs that were asked for
