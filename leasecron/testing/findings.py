@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from leasecron.model import RunResult
+from leasecron.schedules import Once
 from leasecron.testing.attempts import Attempt
 from leasecron.testing.control_findings import control_findings
 from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
@@ -111,9 +112,12 @@ def _lost_slots(evidence: Evidence) -> Iterator[str]:
         options = job.options
         # A run that was given back unmade is replaced when its backups come later than this.
         replaced = timedelta(seconds=options.lease + 2 * options.heartbeat)
-        slot = job.schedule.next_after(since + MARGIN)
+        # A process that has not heard from the store has an instant of its own.
+        fixed = evidence.witness.fixed.get(name)
+        schedule = job.schedule if fixed is None else Once(fixed)
+        slot = schedule.next_after(since + MARGIN)
         while slot is not None and slot + MARGIN < evidence.now:
-            following = job.schedule.next_after(slot)
+            following = schedule.next_after(slot)
             alone = following is None or following - slot > replaced
             if alone and (name, slot) not in accounted:
                 gap = None if following is None else (following - slot).total_seconds()

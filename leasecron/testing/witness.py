@@ -34,7 +34,7 @@ class Witness:
 
     ``broken`` has a line for each promise that was broken. ``holdings``, ``pauses`` and ``runs``
     are all there were; ``unfounded`` are the runs that were refused for a pause that none knows of,
-    and when.
+    and when. ``fixed`` has the instants of jobs that run once.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -43,6 +43,7 @@ class Witness:
         self.pauses: list[WitnessedPause] = []
         self.runs: dict[tuple[str, datetime], WitnessedRun] = {}
         self.unfounded: list[tuple[WitnessedRun, datetime]] = []
+        self.fixed: dict[str, datetime] = {}
         self._clock = clock
         self._number = 0
         self._now = self._read()
@@ -52,7 +53,6 @@ class Witness:
         self._unended: defaultdict[str, list[WitnessedRun]] = defaultdict(list)  # and begun
         self._waiting: defaultdict[str, list[WitnessedRun]] = defaultdict(list)
         self._paused: dict[str, WitnessedPause] = {}
-        self._fixed: dict[str, datetime] = {}
         self._hearers: dict[str, Callable[[Any, Any, Asked], None]] = {
             "claim": self._claimed,
             "heartbeat": self._beaten,
@@ -119,6 +119,9 @@ class Witness:
             else:
                 self._won(run, claim, answer, asked)
         elif answer.outcome == "done":
+            last = run.holdings[-1].claim.token if run.holdings else ""
+            if run.asked_for and not (run.ended or answer.abandoned or last in self._ending):
+                self._breaks(f"asked for, and closed without an end: {_named(run)}")
             self._over(run)
             if answer.abandoned and claim.pause_on_failure:
                 self.paused(claim.job)
@@ -168,7 +171,7 @@ class Witness:
                 )
         if run.surpassed is not None and run.surpassed < number:
             self._breaks(f"begun in place of a newer slot that waited: {name}")
-        fixed = self._fixed.get(run.job)
+        fixed = self.fixed.get(run.job)
         if fixed is not None and not run.asked_for and run.slot != fixed:
             self._breaks(f"run at another instant than {fixed.isoformat()}: {name}")
         if claim.overlap == "queue" and not run.holdings:
@@ -257,7 +260,7 @@ class Witness:
             self.runs.pop((new.job, new.slot), None)
 
     def _fix(self, one_off: OneOff, at: datetime, _asked: Asked) -> None:
-        first = self._fixed.setdefault(one_off.job, at)
+        first = self.fixed.setdefault(one_off.job, at)
         if at != first:
             self._breaks(f"fixed anew, at {at.isoformat()}: {_name(one_off.job, first)}")
 

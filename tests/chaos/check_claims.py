@@ -8,6 +8,7 @@ from chaos.jobs import work_of
 from chaos.kept import Kept, Record
 from chaos.story import Attempt, Run, Story, Trouble
 from chaos.violation import Violation, violation
+from leasecron.model import WAITING
 
 _NOTICED = {"lock": 0.5, "away": 2.0, "down": 1.0}
 """Seconds after which no claim is won any more, and one that was won before has led to a run."""
@@ -55,7 +56,9 @@ def won_again(story: Story, kept: Kept) -> Iterator[Violation]:
         for attempt in attempts[run]:
             if attempt.attempt > ended[0].attempt:
                 yield violation("a run was begun again after its end", ended[0], attempt)
-    for each in attempts.values():
+    for tries in attempts.values():
+        # The tries of an attempt have its token.
+        each = [*{attempt.token: attempt for attempt in tries}.values()]
         numbers = [attempt.attempt for attempt in each]
         if len(set(numbers)) < len(numbers):
             yield violation("two attempts have one number", *each)
@@ -81,6 +84,8 @@ def too_many_lost(kept: Kept) -> Iterator[Violation]:
 def begun_in_an_outage(story: Story) -> Iterator[Violation]:
     """Find attempts that were begun while no claim could be won."""
     for attempt in story.attempts:
+        if attempt.retry:  # its claim was won long before
+            continue
         for outage in story.troubles.between(None, attempt.begun, attempt.begun):
             # However late one begins that had won before, its fence is an older one.
             if outage.next_fence is None or attempt.fence is None:
@@ -125,8 +130,11 @@ def _most_ahead(story: Story, attempt: Attempt) -> float:
 
 
 def _comes_from_a_wrong_clock(story: Story, attempt: Attempt) -> bool:
-    """Say so; whoever takes over what one with a wrong clock has won does so at once."""
-    if attempt.attempt == 1:
+    """Say so; whoever takes over what one with a wrong clock has won does so at once.
+
+    And whoever begins what such a one has put in, to wait for the end of an older run.
+    """
+    if attempt.attempt == 1 and work_of(attempt.job).overlap not in WAITING:
         return _has_a_wrong_clock(story, attempt.life, attempt.begun)
     return any(_has_a_wrong_clock(story, life, attempt.begun) for life in story.lives)
 

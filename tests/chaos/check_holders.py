@@ -19,7 +19,7 @@ It is less than the margin by which the holder of the shortest lease gives it up
 """
 
 _LONGEST = 60.0  # no handler is seen for longer
-_REASONS_THAT_KEEP_A_LEASE = ("timeout", "stop")
+_REASONS_THAT_KEEP_A_LEASE = ("timeout", "stop", "replaced")
 
 
 def not_told(story: Story) -> Iterator[Violation]:
@@ -83,7 +83,7 @@ def _pairs(story: Story) -> Iterator[tuple[Attempt, Attempt]]:
     """Yield who won first and who won later, where both cannot hold a lease at once."""
     groups: defaultdict[object, list[Attempt]] = defaultdict(list)
     for attempt in story.attempts:
-        alone = work_of(attempt.job).overlap == "skip"
+        alone = work_of(attempt.job).overlap != "allow"
         groups[attempt.job if alone else attempt.run].append(attempt)
     for group in groups.values():
         for place, attempt in enumerate(group):

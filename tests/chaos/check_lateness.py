@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from chaos.jobs import work_of
 from chaos.outages import of_a_server
 from chaos.story import Attempt, Story
 from chaos.violation import Violation, violation
+from leasecron.model import WAITING
 
 BACK = 5.0
 """Seconds after an outage for which runs may still be late."""
@@ -36,7 +38,9 @@ class Lateness:
     def late(self) -> Iterator[Violation]:
         """Find them."""
         for attempt in self.story.attempts:
-            if attempt.attempt > 1:  # that the first one was lost took its time
+            if attempt.attempt > 1 or attempt.retry:  # what came before it took its time
+                continue
+            if attempt.trigger == "manual" or work_of(attempt.job).overlap in WAITING:
                 continue
             due = attempt.slot / 1000 - self.story.offset
             if attempt.begun - due <= LATE:

@@ -17,7 +17,9 @@ def wrong_statuses(story: Story, kept: Kept) -> Iterator[Violation]:
     records: defaultdict[tuple[Run, int | None], list[Record]] = defaultdict(list)
     for record in kept.records:
         records[record.run, record.fence].append(record)
-    for attempt in story.attempts:
+    # Of the tries of an attempt, the last one is recorded.
+    last = {(attempt.run, attempt.token): attempt for attempt in story.attempts}
+    for attempt in last.values():
         found = records.pop((attempt.run, attempt.fence), [])
         if len(found) > 1:
             yield violation("two records of one attempt", attempt, *found)
@@ -65,6 +67,8 @@ def _by_its_end(story: Story, attempt: Attempt) -> set[str | None]:
             return {"success"}
         case "returned":
             return {"success", "failed"}
+        case "raised" if attempt.last.told is None and attempt.retry < work.retries:
+            return {"interrupted"}  # while it waited for the next try
         case "raised" if attempt.last.told is None:
             return {"failed"}
         case "raised" | "aborted" if attempt.last.told is not None:

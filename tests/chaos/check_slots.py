@@ -20,6 +20,7 @@ from chaos.outages import (
 )
 from chaos.story import Attempt, Life, Run, Said, Story, length_of
 from chaos.violation import Violation, violation
+from leasecron.model import WAITING
 
 ANSWERED = MAX_LATE + AFTER
 """Seconds after a slot in which a witness has answered it, and be it that it came too late."""
@@ -67,11 +68,24 @@ class Slots:
         until = max((life.gone for life in self.story.lives.values()), default=0.0)
         for work in self.works:
             begun = {attempt.slot for attempt in self._attempts[work.name]}
-            for slot in work.slots(since, until + self.story.offset):
+            for slot in self._slots(work, since, until + self.story.offset):
                 if slot in begun:
                     self.found[RUN] += 1
                 else:
                     yield from self._judge(work, slot)
+
+    def _slots(self, work: Work, since: float, until: float) -> Sequence[int]:
+        """Return the slots of a job between two wall times, as far as they are known."""
+        if work.once is None:
+            return work.slots(since, until)
+        # What a process said last is what the store has fixed, if it has had the time to ask.
+        said = self.story.fixed.get(work.name, {})
+        fixed = {slot for life, slot in said.items() if self._was_long_up(life)}
+        return [slot for slot in fixed if since <= slot / 1000 < until - ANSWERED]
+
+    def _was_long_up(self, number: int) -> bool:
+        life = self.story.lives[number]
+        return life.up is not None and life.gone > self.story.calm_since
 
     def _judge(self, work: Work, slot: int) -> Iterator[Violation]:
         at = slot / 1000 - self.story.offset
@@ -104,11 +118,20 @@ class Slots:
             case "overlap":
                 others = self._attempts[work.name]
                 overlaps = any(self._overlaps(work, other, slot, said) for other in others)
-                return overlaps or self._meets_a_dead_claim(work, slot, said)
+                return (
+                    overlaps
+                    or self._meets_a_dead_claim(work, slot, said)
+                    or self._waits_for_a_takeover(work, slot, said)
+                )
+            case "paused":
+                at = slot / 1000 - self.story.offset
+                return self.story.may_be_paused(work.name, min(at, said.m) - _CLOCK, said.m)
             case "late":
                 return self._came_late(slot / 1000 - self.story.offset, said)
             case "taken" | "start":  # what was won, and begun, and of which no handler has told
                 claim = self.kept.claims.get((work.name, slot))
+                if claim is not None and not claim.attempt:  # a newer one waited already
+                    return work.overlap in WAITING
                 at = slot / 1000 - self.story.offset
                 return claim is not None and self._befell(claim, at, said.m)
             case _:
@@ -174,6 +197,17 @@ class Slots:
             # Somebody has won before and not begun; his lease was over before this one began.
             since = min(since, other.begun - work.lease - 2 * work.heartbeat - _TAKEN_OVER)
         return since <= said.m <= until
+
+    def _waits_for_a_takeover(self, work: Work, slot: int, said: Said) -> bool:
+        """Say whether an older run may have been to be taken over, for which a queue waits."""
+        if work.overlap != "queue":
+            return False
+        wait = work.lease + 2 * work.heartbeat + _TAKEN_OVER
+        for other in self._attempts[work.name]:
+            lost = not self.story.is_calm(other.life, other.begun, other.last.m + AFTER)
+            if other.slot < slot and lost and other.last.m <= said.m <= other.last.m + 3 * wait:
+                return True
+        return False
 
     def _was_begun(self, run: Run, number: int) -> bool:
         job, slot = run

@@ -43,6 +43,8 @@ class Takeovers:
         if given_up is None or attempt.attempt >= work.max_attempts:
             return
         left, until = given_up
+        if self.story.may_be_paused(work.name, left - work.lease, until):
+            return
         if self._is_replaced(attempt, work, of_job, left, until):
             return
         calm = [
@@ -91,7 +93,7 @@ class Takeovers:
             # A clock that is ahead claims newer slots that replace nothing until they are due.
             if each.slot > attempt.slot and (due or each.begun >= left):
                 return True
-            if work.overlap == "skip" and each.last.m >= left - work.lease:
+            if work.overlap != "allow" and each.last.m >= left - work.lease:
                 return True
         return False
 

@@ -13,6 +13,7 @@ from chaos.check_claims import (
     without_a_claim,
     won_again,
 )
+from chaos.check_controls import controls
 from chaos.check_holders import (
     beside_a_kept_lease,
     not_told,
@@ -23,7 +24,7 @@ from chaos.check_lateness import Lateness
 from chaos.check_records import wrong_statuses
 from chaos.check_slots import Slots
 from chaos.check_takeovers import Takeovers, left_behind
-from chaos.jobs import WORKS, Work
+from chaos.jobs import Work, works_for
 from chaos.kept import Kept
 from chaos.story import Story
 from chaos.verdict import Verdict
@@ -32,7 +33,7 @@ from chaos.violation import Violation, violation
 
 def check(story: Story, kept: Kept) -> Verdict:
     """Return all that is wrong with a run; ``kept`` is what its store holds afterwards."""
-    verdict = check_jobs(story, kept, WORKS)
+    verdict = check_jobs(story, kept, works_for(leases=story.leases))
     verdict.violations += chain(_lives(story), _stores(story, kept))
     return verdict
 
@@ -70,6 +71,7 @@ def _for_leases(story: Story, kept: Kept, takeovers: Takeovers) -> Iterator[Viol
     yield from beside_a_kept_lease(story)
     yield from too_many_lost(kept)
     yield from fences_fall(story)
+    yield from controls(story, kept)
     yield from takeovers.missing()
     yield from left_behind(story, kept)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from chaos.any_place import AnyPlace, contents_of, place_of
 from chaos.checker import check, check_jobs
 from chaos.driver import Chaos, kinds_to_be_had
-from chaos.jobs import WORKS, parts
+from chaos.jobs import parts, works_for
 from chaos.log import path_of_part, read_lines
 from chaos.place import SIZE, PlaceError
 from chaos.plan import plan
@@ -64,7 +64,7 @@ def _run(place: AnyPlace, folder: Path, seed: int, given: argparse.Namespace) ->
         kinds, lacks = kinds_to_be_had(place)
         for lack in lacks:
             print(f"not tried: {lack}", flush=True)
-        chaos = Chaos(place, folder, rate=given.rate, with_clocks="clock" in kinds)
+        chaos = Chaos(place, folder, rate=given.rate, with_clocks="clock" in kinds, seed=seed)
         chaos.run(plan(seed, seconds, kinds), seconds, given.quiet)
         began = time.monotonic()
         story, verdict = _judged(chaos.log_path, place, given.rate)
@@ -83,7 +83,7 @@ def _run(place: AnyPlace, folder: Path, seed: int, given: argparse.Namespace) ->
 def _judged(log: Path, place: AnyPlace, rate: int) -> tuple[Story, Verdict]:
     contents = contents_of(place)
     story = tell(read_lines(log), leases=place.leases, has_clock=place.has_clock)
-    kept = contents.of(WORKS)
+    kept = contents.of(works_for(leases=place.leases))
     kept.integrity = contents.integrity()
     verdict = check(story, kept)
     for number, works in enumerate(parts(rate)):

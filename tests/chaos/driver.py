@@ -14,7 +14,7 @@ from chaos.any_place import AnyPlace, faults_of
 from chaos.jobs import WORKS
 from chaos.log import Log
 from chaos.machine import Processors
-from chaos.member import Member
+from chaos.member import Member, People
 from chaos.plan import INSTANCES, WITH_CLOCKS, Fault, Kind
 from chaos.server_place import ServerPlace
 
@@ -47,7 +47,9 @@ def kinds_to_be_had(place: AnyPlace) -> tuple[list[Kind], list[str]]:
 class Chaos:
     """The instances, their clocks and their store; all is written down in ``folder``."""
 
-    def __init__(self, place: AnyPlace, folder: Path, *, rate: int, with_clocks: bool) -> None:
+    def __init__(
+        self, place: AnyPlace, folder: Path, *, rate: int, with_clocks: bool, seed: int
+    ) -> None:
         self.log_path = folder / "log"
         self._log = Log(self.log_path)
         self._place = place
@@ -61,12 +63,15 @@ class Chaos:
                 "CHAOS_STORE": place.url_of(number),
                 "CHAOS_LOG": str(self.log_path),
                 "CHAOS_RATE": str(rate),
+                "CHAOS_LEASES": str(int(place.leases)),
+                "CHAOS_BEGAN": str(time.time()),
             }
             if with_clocks and number in WITH_CLOCKS:
                 self._clocks[number] = clock = WallClock(folder / f"clock-{number}")
                 environment |= {**clock.environment(), **_ONCE_A_SECOND}
             errors = folder / f"errors-{number}"
             self._members.append(Member(number, lives, environment, errors, self._log))
+        self._people = People(place, self.log_path, folder / "errors-people", seed)
 
     def run(self, faults: Sequence[Fault], seconds: float, quiet: float) -> None:
         """Let the faults happen for ``seconds``, then nothing for ``quiet``, then stop all."""
@@ -77,6 +82,7 @@ class Chaos:
         try:
             for member in self._members:
                 member.spawn()
+            self._people.spawn()
             began = time.monotonic()
             for fault in faults:
                 self._let_pass(began + fault.at)
@@ -87,6 +93,7 @@ class Chaos:
             self._let_pass(time.monotonic() + quiet)
             self._end()
         finally:
+            self._people.reap()
             for member in self._members:
                 member.reap()
             self._store.end()
@@ -145,6 +152,7 @@ class Chaos:
         self._to_undo = []
         for number in self._clocks:
             self._step(number, 0)
+        self._people.tell()
         self._log.note("calm")
 
     def _end(self) -> None:

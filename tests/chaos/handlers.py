@@ -30,6 +30,8 @@ def handle(work: Work, log: Log, ctx: RunContext) -> None:
         job=ctx.job,
         slot=to_ms(ctx.slot),
         attempt=ctx.attempt,
+        retry=ctx.retry or None,
+        trigger=ctx.trigger,
         fence=_fence(ctx),
         token=ctx.token,
         instance=ctx.instance,
@@ -47,7 +49,8 @@ def handle(work: Work, log: Log, ctx: RunContext) -> None:
         how = "aborted"
         raise
     finally:
-        log.note("end", token=ctx.token, how=how, told=ctx.signal.reason)
+        retry = ctx.retry or None
+        log.note("end", token=ctx.token, retry=retry, how=how, told=ctx.signal.reason)
 
 
 def _work(work: Work, log: Log, ctx: RunContext) -> None:
@@ -61,8 +64,8 @@ def _work(work: Work, log: Log, ctx: RunContext) -> None:
         else:
             ctx.sleep(min(STEP, left))
         if left > STEP:  # else its end says the same
-            log.note("alive", token=ctx.token, told=ctx.signal.reason)
-    if work.raises(slot):
+            log.note("alive", token=ctx.token, retry=ctx.retry or None, told=ctx.signal.reason)
+    if work.raises(slot, ctx.retry):
         raise PlannedError
 
 

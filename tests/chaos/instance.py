@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from chaos.handlers import handle
-from chaos.jobs import WORKS, parts
+from chaos.jobs import parts, works_for
 from chaos.log import Log, path_of_part
-from leasecron import BackendError, Event, Scheduler
+from leasecron import BackendError, Event, Once, Scheduler
 from leasecron.model import to_ms
 
 PATIENCE = 20.0  # seconds that a stop waits for handlers
@@ -54,8 +54,13 @@ def main() -> None:
 
 def _declare(scheduler: Scheduler, log: Log, life: int) -> None:
     """Declare the jobs; the swift ones, of which much is to be read, write to logs of their own."""
-    for work in WORKS:
-        scheduler.add(work.name, work.schedule, partial(handle, work, log), **work.options)
+    began = float(os.environ["CHAOS_BEGAN"])
+    for work in works_for(leases=os.environ["CHAOS_LEASES"] == "1"):
+        handler = partial(handle, work, log)
+        if work.once is not None:
+            scheduler.at(work.name, work.instant(began, life), handler, **work.options)
+        else:
+            scheduler.add(work.name, work.schedule, handler, **work.options)
     logs: dict[str | None, Log] = {}
     for number, works in enumerate(parts(int(os.environ["CHAOS_RATE"]))):
         of_part = Log(path_of_part(Path(os.environ["CHAOS_LOG"]), number), life)
@@ -66,9 +71,13 @@ def _declare(scheduler: Scheduler, log: Log, life: int) -> None:
 
 
 def _pulse(scheduler: Scheduler, log: Log) -> None:
-    """Note when the scheduler is up, and each time for which this process has not run."""
+    """Note when the scheduler is up, and each time for which this process has not run.
+
+    And when the jobs that run once do so, as far as it knows, whenever that has changed.
+    """
     up = False
     before = time.monotonic()
+    instants: dict[str, int] = {}
     while True:
         time.sleep(PULSE)
         now = time.monotonic()
@@ -78,6 +87,12 @@ def _pulse(scheduler: Scheduler, log: Log) -> None:
         if scheduler.running and not up:
             up = True
             log.note("up")
+        for job in [*scheduler.jobs.values()] if up else ():
+            if isinstance(job.schedule, Once):
+                slot = to_ms(job.schedule.instant)
+                if instants.get(job.name) != slot:
+                    instants[job.name] = slot
+                    log.note("fixed", job=job.name, slot=slot)
 
 
 def _note_event(log: Log, logs: Mapping[str | None, Log], event: Event) -> None:

@@ -2,11 +2,12 @@
 
 import random
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from chaos.beat import Beat
 from leasecron import Every, Schedule
-from leasecron.model import Overlap
+from leasecron.model import WAITING, Overlap
 from leasecron.option_values import JobOptionArgs
 
 MAX_LATE = 6.0
@@ -29,7 +30,10 @@ class Work:
     heartbeat: float = 1.0
     timeout: float | None = None
     max_attempts: int = 3
-    fails: float = 0.0  # the part of its runs that raise
+    fails: float = 0.0  # the part of its tries that raise
+    retries: int = 0
+    backoff: float = 1.0
+    once: int | None = None  # of those that run once, which
     forks: bool = False
     deaf: bool = False  # goes on when it is told to end
     offset: int = 0
@@ -42,7 +46,7 @@ class Work:
     @property
     def options(self) -> JobOptionArgs:
         """What the scheduler is told."""
-        return {
+        options: JobOptionArgs = {
             "overlap": self.overlap,
             "lease": self.lease,
             "heartbeat": self.heartbeat,
@@ -50,6 +54,15 @@ class Work:
             "max_attempts": self.max_attempts,
             "max_late": MAX_LATE,
         }
+        if self.retries:  # not every store can keep their count
+            options |= {"retries": self.retries, "backoff": self.backoff}
+        return options
+
+    @property
+    def needs_control(self) -> bool:
+        """Whether it needs a store that knows more than who has won a slot."""
+        special = self.retries or self.overlap in WAITING or self.once is not None
+        return bool(special or self.name in (PAUSED, ASKED))
 
     @property
     def step(self) -> int:
@@ -65,12 +78,23 @@ class Work:
         """Return how long the run of a slot works, whoever runs it."""
         return self._chance(slot).uniform(self.shortest, self.longest)
 
-    def raises(self, slot: int) -> bool:
-        """Say whether the run of a slot ends by an exception."""
-        return self._chance(slot + 1).random() < self.fails
+    def raises(self, slot: int, retry: int = 0) -> bool:
+        """Say whether a try of the run of a slot ends by an exception."""
+        return self._chance(slot + 1 + retry).random() < self.fails
+
+    def instant(self, began: float, life: int) -> datetime:
+        """Return when it shall run once, as a process says: each says something else.
+
+        ``began`` is when all of it began, in seconds of wall time.
+        """
+        assert self.once is not None
+        after = 10.0 + 9.0 * self.once + life % 5
+        return datetime.fromtimestamp(began, UTC) + timedelta(seconds=after)
 
     def slots(self, since: float, until: float) -> range:
         """Return the slots between two wall times in seconds, in milliseconds."""
+        if self.once is not None:  # nobody can tell before the store was asked
+            return range(0)
         steps = -((self.offset - round(since * 1000)) // self.step)
         return range(steps * self.step + self.offset, round(until * 1000), self.step)
 
@@ -82,6 +106,21 @@ _WARDS = tuple(
     Work(f"ward-{n}", 22.0 + n, 8.0, 14.0, "skip" if n % 2 else "allow") for n in range(6)
 )
 """Long runs, far apart: most of what befalls an instance befalls one of these too."""
+
+PAUSED, ASKED = "paused", "asked"
+"""The jobs that people pause and resume, and of which they ask for runs."""
+
+_CONTROLLED = (
+    Work("retried", 3.0, 0.1, 0.8, "skip", fails=0.6, retries=2),
+    Work("queued", 4.0, 0.5, 6.0, "queue"),
+    Work("orderly", 9.0, 4.0, 14.0, "queue", lease=6.0, heartbeat=1.5),
+    Work("cancelled", 6.0, 1.0, 14.0, "cancel"),
+    Work("stubborn", 10.0, 2.0, 14.0, "cancel", deaf=True),
+    Work(PAUSED, 1.0, 0.02, 2.0, "skip"),
+    Work(ASKED, 11.0, 0.5, 4.0, "allow"),
+    *(Work(f"once-{n}", 3600.0, 1.0, 8.0, "skip", once=n) for n in range(30)),
+)
+"""Jobs that not every store can serve."""
 
 WORKS = (
     Work("quick", 1.0, 0.02, 0.2, "allow"),
@@ -96,9 +135,15 @@ WORKS = (
     Work("failing", 2.0, 0.02, 1.0, "allow", fails=0.5),
     *_WARDS,
     Work("forking", 3.0, 0.3, 1.0, "skip", forks=True),
+    *_CONTROLLED,
 )
 
 _BY_NAME = {work.name: work for work in WORKS}
+
+
+def works_for(*, leases: bool) -> tuple[Work, ...]:
+    """Return the jobs that a store of that kind can serve."""
+    return tuple(work for work in WORKS if leases or not work.needs_control)
 
 
 def swift(number: int) -> Work:

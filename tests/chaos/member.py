@@ -15,6 +15,7 @@ from typing import Literal
 from support.stopped import wait_until_stopped
 
 import leasecron
+from chaos.any_place import AnyPlace
 from chaos.faults import Faults
 from chaos.instance import PATIENCE
 from chaos.log import Log
@@ -23,6 +24,7 @@ HANGS = PATIENCE + 15.0
 """Seconds after which a process that was told to end, and has not, is taken for hung."""
 
 _ROOTS = (Path(leasecron.__file__).parent.parent, Path(__file__).parent.parent)
+_PATH = os.pathsep.join(map(str, _ROOTS))
 
 
 class Member:
@@ -46,7 +48,7 @@ class Member:
         self._errors = errors
         self._environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, _ROOTS)),
+            "PYTHONPATH": _PATH,
             "CHAOS_NUMBER": str(number),
             **environment,
         }
@@ -163,3 +165,41 @@ class Member:
     def _become(self, state: Literal["running", "frozen", "ending", "gone"]) -> None:
         self._state = state
         self._since = time.monotonic()
+
+
+class People:
+    """Those who pause jobs and ask for runs, on a store that can do that; no harm befalls them."""
+
+    def __init__(self, place: AnyPlace, log: Path, errors: Path, seed: int) -> None:
+        self._wanted = place.leases
+        self._errors = errors
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": _PATH,
+            "CHAOS_STORE": place.url_of(0),
+            "CHAOS_LOG": str(log),
+            "CHAOS_SEED": str(seed),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def spawn(self) -> None:
+        """Let them begin."""
+        if self._wanted:
+            with self._errors.open("a") as errors:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "chaos.people"],
+                    stdin=subprocess.DEVNULL,
+                    stderr=errors,
+                    env=self._environment,
+                )
+
+    def tell(self) -> None:
+        """Let them come to an end."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def reap(self) -> None:
+        """Kill them, if they are still there."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()

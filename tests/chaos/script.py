@@ -74,17 +74,23 @@ class Script:
         how: str | None = "returned",
         record: str | None = "success",
         claimed: bool = True,
+        retry: int = 0,
+        trigger: str = "scheduled",
     ) -> Record:
-        """Let a handler look at these times, be told at one of them, and be recorded."""
+        """Let a handler look at these times, be told at one of them, and be recorded.
+
+        With a fence that was given before it is another try of that attempt.
+        """
         self._fence += 1
         fence = (self._fence if fence is None else fence) if self.leases else None
-        token = f"token-{self._fence}"
+        token = f"token-{self._fence if fence is None else fence}-{life}"
         facts = {"job": job, "slot": ms(slot), "attempt": number, "fence": fence}
         for place, m in enumerate(looks):
             seen = told[1] if told is not None and m >= told[0] else None
-            line: Line = {"token": token, "told": seen}
+            line: Line = {"token": token, "retry": retry, "told": seen}
             if place == 0:
                 line |= facts | {"instance": f"0-{life}", "pid": life if pid is None else pid}
+                line["trigger"] = trigger
             last = place == len(looks) - 1 and how is not None
             self.note(
                 "begin" if place == 0 else "end" if last else "alive", m, life, how=how, **line
@@ -102,6 +108,12 @@ class Script:
         """Let an instance skip a slot."""
         facts: Line = {"name": "skip", "job": job, "slot": ms(slot), "reason": reason}
         self.note("event", m, life, error=None, **facts)
+
+    def pause(self, job: str, since: float, until: float) -> None:
+        """Let people pause a job and let it go on."""
+        for what, m in (("pausing", since), ("paused", since), ("resuming", until)):
+            self.note(what, m, job=job)
+        self.note("resumed", until, job=job)
 
     def every_slot(self, job: str, until: float, *, but: float) -> None:
         """Let all slots of a job run in time, but one."""

@@ -22,7 +22,10 @@ class Look:
 
 @dataclass(slots=True)
 class Attempt:
-    """One call of a handler; ``how`` is None where nothing was heard of its end."""
+    """One call of a handler; ``how`` is None where nothing was heard of its end.
+
+    The tries of an attempt are told apart by their ``retry``.
+    """
 
     job: str
     slot: int
@@ -34,6 +37,8 @@ class Attempt:
     pid: int
     looks: list[Look]
     how: str | None = None
+    retry: int = 0
+    trigger: str = "scheduled"
 
     @property
     def run(self) -> Run:
@@ -80,6 +85,20 @@ class Trouble:
     until: float
     life: int | None = None
     next_fence: int | None = None
+
+
+@dataclass(slots=True)
+class Pause:
+    """A pause: begun between ``begun`` and ``since``, ended between ``until`` and ``over``.
+
+    Of a call that has failed nobody knows whether it was made.
+    """
+
+    job: str
+    begun: float
+    since: float
+    until: float = math.inf
+    over: float = math.inf
 
 
 @dataclass(slots=True)
@@ -148,10 +167,18 @@ class Story:
     did: Counter[str] = field(default_factory=Counter)
     trespassed: list[str] = field(default_factory=list)
     refused: int = 0  # times that the store could not be opened
+    pauses: list[Pause] = field(default_factory=list)
+    asked: dict[Run, float] = field(default_factory=dict)  # runs that people asked for, and when
+    fixed: dict[str, dict[int, int]] = field(default_factory=dict)  # the slot by job and life
 
     def is_calm(self, life: int, since: float, until: float) -> bool:
         """Say whether nothing befell a process, or everybody, in that time."""
         return not self.troubles_of(life, since, until)
+
+    def may_be_paused(self, job: str, since: float, until: float) -> bool:
+        """Say whether a job can have been paused in some part of a time."""
+        of_job = (pause for pause in self.pauses if pause.job == job)
+        return any(pause.begun <= until and since <= pause.over for pause in of_job)
 
     def is_at_leisure(self, life: int, since: float, until: float) -> bool:
         """Say whether moreover the machine had time to spare: else what is stored has to wait."""

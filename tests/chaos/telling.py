@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from chaos.log import Line
-from chaos.story import Attempt, Life, Look, Said, Story, Trouble
+from chaos.story import Attempt, Life, Look, Pause, Said, Story, Trouble
 
 SETTLED = 62.0
 """Seconds after which an instance has noticed a step of its clock, whatever it waits for."""
@@ -27,7 +27,7 @@ def tell(lines: Sequence[Line], *, leases: bool, has_clock: bool) -> Story:
 
 def tell_part(story: Story, lines: Sequence[Line]) -> Story:
     """Return the story of other jobs that the same processes ran meanwhile."""
-    teller = _Teller(replace(story, attempts=[], said=[]))
+    teller = _Teller(replace(story, attempts=[], said=[], asked={}, fixed={}))
     for line in lines:
         teller.take(line)
     return teller.story
@@ -36,7 +36,7 @@ def tell_part(story: Story, lines: Sequence[Line]) -> Story:
 class _Teller:
     def __init__(self, story: Story) -> None:
         self.story = story
-        self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._attempts: dict[tuple[str, int, int], Attempt] = {}
         self._frozen: dict[int, float] = {}
         self._steps: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
 
@@ -64,6 +64,12 @@ class _Teller:
                 self.story.offset, self.story.began = line["wall"] - line["m"], line["m"]
             case "calm":
                 self.story.calm_since = line["m"]
+            case "pausing" | "paused" | "resuming" | "resumed":
+                self._pause(line)
+            case "asked":
+                self.story.asked[line["job"], line["slot"]] = line["m"]
+            case "fixed":
+                self.story.fixed.setdefault(line["job"], {})[life] = line["slot"]
             case "spawned":
                 self.story.lives[life] = Life(life, line["number"], line["pid"], line["m"])
             case "up" | "down" | "killed" | "told" | "gone" | "hung":
@@ -81,11 +87,13 @@ class _Teller:
                     self._add(Trouble("clock", since, until + SETTLED, life.life))
 
     def _handler(self, line: Line) -> None:
-        key = (line["token"], line["life"])
+        key = (line["token"], line.get("retry", 0), line["life"])
         look = Look(line["m"], line.get("told"))
         if line["what"] == "begin":
             names = ("job", "slot", "attempt", "fence", "token", "instance", "life", "pid")
             attempt = Attempt(**_facts(line, names), looks=[look])
+            attempt.retry = line.get("retry", 0)
+            attempt.trigger = line.get("trigger", "scheduled")
             self._attempts[key] = attempt
             self.story.attempts.append(attempt)
             return
@@ -93,6 +101,20 @@ class _Teller:
         attempt.looks.append(look)
         if line["what"] == "end":
             attempt.how = line["how"]
+
+    def _pause(self, line: Line) -> None:
+        job, m = line["job"], line["m"]
+        last = next((each for each in reversed(self.story.pauses) if each.job == job), None)
+        match line["what"]:
+            case "pausing":
+                if last is None or last.over < m:
+                    self.story.pauses.append(Pause(job, begun=m, since=math.inf))
+            case "paused" if last is not None:
+                last.since = min(last.since, m)
+            case "resuming" if last is not None:
+                last.until = min(last.until, m)
+            case "resumed" if last is not None:
+                last.over = m
 
     def _trouble(self, line: Line) -> None:
         what, life, m = line["what"], line["life"], line["m"]

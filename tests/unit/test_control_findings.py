@@ -23,6 +23,7 @@ from leasecron.model import (
     HeartbeatAnswer,
     LeaseRef,
     LeaseState,
+    NewRun,
     OneOff,
     Outcome,
     Overlap,
@@ -33,6 +34,7 @@ from leasecron.testing import Attempt, Cluster, FakeClock, make_context
 from leasecron.testing.attempts import Attempts
 from leasecron.testing.control_findings import control_findings
 from leasecron.testing.evidence import Evidence
+from leasecron.testing.findings import findings
 from leasecron.testing.witness import Witness
 
 SLOT = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -153,6 +155,17 @@ def test_a_try_that_begins_beside_another_one_of_its_attempt_is_found() -> None:
     assert len(attempts.clashes) == 1
 
 
+def test_a_job_that_runs_once_is_missed_at_the_instant_that_the_store_has_fixed() -> None:
+    scheduler, witness = Scheduler("memory://", clock=CLOCK), Witness(CLOCK)
+    scheduler.at("sync", SLOT + timedelta(minutes=10), print)
+    jobs = {"sync": (scheduler.jobs["sync"], SLOT)}
+    one_offs = [OneOff("sync", SLOT + timedelta(minutes=20))]
+    witness.hears("fix", (one_offs,), [one_offs[0].at], witness.asks("fix", (one_offs,)))
+
+    (found,) = findings(replace(evidence([], witness=witness), jobs=jobs))
+    assert found == "neither run nor skipped: job 'sync' slot 2026-01-01T01:20:00+00:00"
+
+
 # What a store is told and answers
 
 
@@ -214,6 +227,20 @@ def test_it_may_begin_after_that(end: str) -> None:
     say(witness, claim(NEXT), "won", 2)
 
     assert witness.broken == []
+
+
+@pytest.mark.parametrize(("abandoned", "found"), [(True, 0), (False, 1)])
+def test_a_run_that_was_asked_for_is_replaced_by_nothing(abandoned: bool, found: int) -> None:
+    witness, new = Witness(CLOCK), [NewRun("sync", SLOT, "people")]
+    witness.hears("add_runs", (new,), [True], witness.asks("add_runs", (new,)))
+    say(witness, claim(SLOT), "won")
+    asked = [replace(claim(SLOT, token="another"), mode="takeover")]
+    answer = ClaimAnswer("done", abandoned=abandoned)
+    witness.hears("claim", (asked,), [answer], witness.asks("claim", (asked,)))
+
+    assert [each.partition(":")[0] for each in witness.broken] == [
+        "asked for, and closed without an end"
+    ] * found
 
 
 def test_calls_that_are_under_way_at_once_are_not_held_to_each_other() -> None:
