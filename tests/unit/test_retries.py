@@ -388,3 +388,20 @@ def test_what_is_wrong_is_refused_where_it_is_declared(
     one = fleet.instance()
     with pytest.raises(ConfigurationError, match=f"job 'sync': {message}"):
         one.every(600, print, **options)  # type: ignore[arg-type]
+
+
+def test_a_stop_in_the_moment_of_a_failure_loses_no_count(fleet: Fleet) -> None:
+    one, two = fleet.instance(), fleet.instance()
+    handlers = {instance: Failing(fleet, 1) for instance in (one, two)}
+    for instance, handler in handlers.items():
+        instance.every(600, handler, retries=1, backoff=300)
+        instance.store.cut("retry")
+    fleet.start()
+    fleet.until(600)
+    holder = next(instance for instance in (one, two) if instance.of("start"))
+    backup = next(instance for instance in (one, two) if instance is not holder)
+    holder.store.heal()
+    assert holder.scheduler.stop(timeout=5)
+    fleet.until(605 + 2 * HEARTBEAT)
+
+    assert handlers[backup].calls == [(2, 1)]
