@@ -94,13 +94,19 @@ end
 local open_slots, changed_open = {}, {}
 
 local function load_open(jobs)
-    local found = read(OPEN, jobs)
-    for i, job in ipairs(jobs) do
-        local slots = {}
+    local names = {} -- each once: many runs of a call may be of one job, and many of its open
+    for _, job in ipairs(jobs) do
+        if not open_slots[job] then
+            open_slots[job] = {}
+            names[#names + 1] = job
+        end
+    end
+    local found = read(OPEN, names)
+    for i, job in ipairs(names) do
+        local slots = open_slots[job]
         for _, slot in ipairs(found[i] and unpacked(found[i]) or {}) do
             slots[slot] = true
         end
-        open_slots[job] = slots
     end
 end
 
