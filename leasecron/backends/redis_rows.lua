@@ -160,17 +160,10 @@ local function put(row)
 end
 
 -- All runs are listed in the order of their slots. Those that stand in place of older ones, since
--- the schedule has begun them, are listed by their places, and the others of their job apart.
-local APART = '-'
-local new_slots, gone_slots, new_slots_of = {}, {}, {}
-
-local function add_slot(job, slot, place)
-    new_slots[#new_slots + 1] = 0
-    new_slots[#new_slots + 1] = place
-    local slots = new_slots_of[job] or {}
-    slots[#slots + 1] = slot
-    new_slots_of[job] = slots
-end
+-- the schedule has begun them, are listed by their places; those of backfills apart, and the others
+-- of their job apart from both.
+local BACKFILLED, APART = '+', '-'
+local new_slots, gone_slots = {}, {}
 
 local function end_lease(row)
     row.lease_until = math.min(row.lease_until, now)
