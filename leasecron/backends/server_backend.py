@@ -72,11 +72,6 @@ class ServerBackend(ABC, Generic[W]):
     def warnings(self) -> Sequence[str]:
         return self._warnings
 
-    @property
-    def look_every(self) -> float:
-        """Seconds after which to ask again for what was asked for: seldom while one listens."""
-        return 1.0 if self._server.listening() is None else 15.0
-
     def checks(self) -> list[Check]:
         """Return what can be told quickly; that it does not answer is a check too."""
         try:
