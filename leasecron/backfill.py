@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from leasecron.asked import LOOK_EVERY, sleep
+from leasecron.asked import LOOK_EVERY, KeptOpen, sleep
 from leasecron.backfilling import next_missing
 from leasecron.clock import Clock
 from leasecron.errors import BackendUnavailable, ConfigurationError, SchedulerStateError, shown
@@ -31,6 +31,7 @@ class Backfill:
         clock: Clock,
         look: Callable[[], BackfillState | None],
         cancel: Callable[[], None],
+        kept_open: KeptOpen,
     ) -> None:
         self.job = begun.job
         self.start = begun.start
@@ -40,6 +41,7 @@ class Backfill:
         self._clock = clock
         self._look = look
         self._cancel = cancel
+        self._kept_open = kept_open
 
     def state(self) -> BackfillState:
         """Return how far it has come.
@@ -70,6 +72,12 @@ class Backfill:
         ``progress`` is called with each state on the way. While the store is away it goes on
         waiting. Raises what :meth:`state` raises otherwise.
         """
+        with self._kept_open():
+            return self._wait(timeout, progress)
+
+    def _wait(
+        self, timeout: float | None, progress: Callable[[BackfillState], object] | None
+    ) -> BackfillState | None:
         give_up = None if timeout is None else self._clock.monotonic() + timeout
         while True:
             state = self._state()

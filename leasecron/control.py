@@ -22,7 +22,6 @@ from leasecron.model import (
     NewBackfill,
     NewRun,
     RunState,
-    from_seconds,
 )
 from leasecron.schedules import Schedule
 
@@ -55,19 +54,22 @@ class Controls(Declarations):
         """
         check_control(self._backend, "trigger()")
         check_name(name)
-        self._refuse_paused("trigger", name)
-        run = self._put_in(name)
-        try:
-            noticed = self._is_noticed(name, lambda: self._has_begun(run))
-        except BaseException:  # whoever is not given the run cannot ask for it again
-            with suppress(BackendError):
-                self._withdraw(run)
-            raise
-        if not noticed and self._withdraw(run):
-            raise ConfigurationError(
-                f"no instance that declares job {shown(name)} has taken note of the run within"
-                f" {NOTICED_WITHIN:g} s, so it is taken back; declared were {self._known()}"
-            )
+        with self._lifecycle.kept_open():
+            self._refuse_paused("trigger", name)
+            run = self._next_run(name)
+            try:
+                while not self._put_in(run):
+                    run = self._next_run(name, run.slot)
+                noticed = self._is_noticed(name, lambda: self._has_begun(run))
+            except BaseException:  # whoever is not given the run cannot ask for it again
+                with suppress(BackendError):
+                    self._withdraw(run)
+                raise
+            if not noticed and self._withdraw(run):
+                raise ConfigurationError(
+                    f"no instance that declares job {shown(name)} has taken note of the run within"
+                    f" {NOTICED_WITHIN:g} s, so it is taken back; declared were {self._known()}"
+                )
         return run
 
     def pause(self, name: str, note: str = "") -> None:
@@ -117,25 +119,25 @@ class Controls(Declarations):
         :class:`BackendError`.
         """
         check_control(self._backend, "backfill()")
-        slots = self.missing(name, start, end, schedule=schedule)
         _check_most(name, most)
-        self._refuse_paused("backfill", name)
-        total = slots.count(name, most)
-        wanted = NewBackfill(name, slots.start, slots.end, total, self.instance)
-        begun = self._ask("add_backfill", lambda backend: backend.add_backfill(wanted))
-        if (begun.start, begun.end, begun.instance) != (slots.start, slots.end, self.instance):
-            raise ConfigurationError(
-                f"backfill of job {shown(name)}: one goes on already, from"
-                f" {begun.start.isoformat()} to {begun.end.isoformat()}, asked for by"
-                f" {shown(begun.instance)}; wait for its end or cancel it"
-            )
-        backfill = self._handle(begun)
-        if not self._is_noticed(name, backfill.has_begun):
-            backfill.cancel()
-            raise ConfigurationError(
-                f"no instance that declares job {shown(name)} has taken note of the backfill within"
-                f" {NOTICED_WITHIN:g} s, so it is cancelled; declared were {self._known()}"
-            )
+        with self._lifecycle.kept_open():
+            slots = self.missing(name, start, end, schedule=schedule)
+            self._refuse_paused("backfill", name)
+            total = slots.count(name, most)
+            backfill = self._begin(NewBackfill(name, slots.start, slots.end, total, self.instance))
+            try:
+                noticed = self._is_noticed(name, backfill.has_begun)
+            except BaseException:  # nobody knows then that it has begun
+                with suppress(BackendError):
+                    backfill.cancel()
+                raise
+            if not noticed:
+                backfill.cancel()
+                raise ConfigurationError(
+                    f"no instance that declares job {shown(name)} has taken note of the backfill"
+                    f" within {NOTICED_WITHIN:g} s, so it is cancelled; declared were"
+                    f" {self._known()}"
+                )
         return backfill
 
     def missing(
@@ -168,6 +170,16 @@ class Controls(Declarations):
         begun = self._ask("backfill", lambda backend: backend.backfill(name))
         return None if begun is None else self._handle(begun)
 
+    def _begin(self, wanted: NewBackfill) -> Backfill:
+        begun = self._ask("add_backfill", lambda backend: backend.add_backfill(wanted))
+        if (begun.start, begun.end, begun.instance) != (wanted.start, wanted.end, wanted.instance):
+            raise ConfigurationError(
+                f"backfill of job {shown(wanted.job)}: one goes on already, from"
+                f" {begun.start.isoformat()} to {begun.end.isoformat()}, asked for by"
+                f" {shown(begun.instance)}; wait for its end or cancel it"
+            )
+        return self._handle(begun)
+
     def _handle(self, begun: BackfillState) -> Backfill:
         name = begun.job
         return Backfill(
@@ -175,6 +187,7 @@ class Controls(Declarations):
             self._clock,
             lambda: self._ask("backfill", lambda backend: backend.backfill(name)),
             lambda: self._ask("cancel_backfill", lambda backend: backend.cancel_backfill(name)),
+            self._lifecycle.kept_open,
         )
 
     def _act(self, what: str, name: str, act: Callable[[Any], bool]) -> None:
@@ -193,17 +206,16 @@ class Controls(Declarations):
                 f"{what}: the store knows no job {shown(name)}; it knows {self._known()}"
             )
 
-    def _put_in(self, name: str) -> Run:
-        slot = from_seconds(self._clock.wall())
-        while True:
-            if not slot.microsecond:  # where slots of schedules are
-                slot += _MILLISECOND
-            run = Run(name, slot, self._clock, self._look_at(name, slot))
-            if self._is_taken(self._new(run)):
-                return run
+    def _next_run(self, name: str, after: datetime | None = None) -> Run:
+        """Return a run of this moment, at no whole second, where slots of schedules are."""
+        slot = self._now() if after is None else after + _MILLISECOND
+        if not slot.microsecond:
             slot += _MILLISECOND
+        look = self._look_at(name, slot)
+        return Run(name, slot, self._clock, look, self._lifecycle.kept_open)
 
-    def _is_taken(self, new: NewRun) -> bool:
+    def _put_in(self, run: Run) -> bool:
+        new = self._new(run)
         (taken,) = self._ask("add_runs", lambda backend: backend.add_runs([new]))
         return bool(taken)
 

@@ -45,6 +45,14 @@ def test_it_is_begun_once_by_a_takeover(store: Driver) -> None:
     assert (state.state, state.attempt, state.instance) == ("running", 1, "instance-a")
 
 
+def test_its_trigger_is_told_again_where_the_answer_was_lost(store: Driver) -> None:
+    add(store)
+    first = store.take_over(0.5, "a")
+
+    assert store.take_over(0.5, "a") == first
+    assert first.trigger == "manual"
+
+
 def test_its_second_attempt_is_a_takeover(store: Driver) -> None:
     add(store)
     store.take_over(0.5, "a")

@@ -319,17 +319,23 @@ def test_a_run_that_waits_keeps_its_place(fleet: Fleet) -> None:
     assert others == [second]
 
 
-def test_the_place_of_a_run_that_was_stopped_while_it_waited_is_free(fleet: Fleet) -> None:
-    one = fleet.instance(places=1)
-    handler = Failing(fleet, 1)
-    one.every(600, handler, retries=1, backoff=300)
-    fleet.start()
-    fleet.until(605)
-    assert one.scheduler.stop(timeout=1)
-    one.scheduler.start()
-    fleet.until(605 + LEASE + 2 * HEARTBEAT)
+def test_the_place_of_a_run_that_lost_its_lease_while_it_waited_is_free(fleet: Fleet) -> None:
+    one, two = fleet.instance(places=1), fleet.instance()
+    others: list[float] = []
+    for instance in (one, two):
+        instance.every(600, Failing(fleet, 1), retries=1, backoff=300)
+    one.scheduler.cron("other", "40 10 0 * * *", lambda: others.append(seconds(fleet.clock)))
+    one.start()
+    fleet.until(601)
+    assert one.of("failure")
+    two.start()
+    one.store.cut("heartbeat")
+    fleet.until(601 + LEASE + HEARTBEAT)
+    one.store.heal()
+    fleet.until(645)
 
-    assert handler.calls == [(1, 0), (2, 1)]
+    assert [event.reason for event in one.of("interrupted")] == ["lease-lost"]
+    assert others == [640]
 
 
 def test_where_no_thread_can_be_had_the_retry_waits_again(

@@ -9,6 +9,7 @@ from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at, seconds
 
 from leasecron import (
     BackendError,
+    BackendUnavailable,
     ConfigurationError,
     LockDirBackend,
     RunContext,
@@ -347,3 +348,32 @@ def test_in_an_outage_the_store_is_asked_once_however_often_it_tells(fleet: Flee
     fleet.clock.advance(60)
 
     assert len(one.store.of("asked_for")) - before < 100  # each second, as in every outage
+
+
+def test_a_run_that_may_have_been_put_in_is_taken_back(fleet: Fleet) -> None:
+    two(fleet, Noting(fleet))
+    fleet.until(100)
+    for instance in fleet.instances:
+        instance.scheduler.stop()
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+    stranger.store.deaf.add("add_runs")
+
+    with pytest.raises(BackendUnavailable, match="the answer was lost"):
+        stranger.scheduler.trigger("sync")
+
+    stranger.store.heal()
+    fleet.memory.open(fleet.clock)
+    assert fleet.memory.asked_for() == []  # type: ignore[union-attr]
+    fleet.memory.close()
+
+
+def test_a_store_that_is_not_open_is_opened_once_for_all_questions(fleet: Fleet) -> None:
+    two(fleet, Noting(fleet, lasts=3))
+    fleet.until(100)
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+
+    run = stranger.scheduler.trigger("sync")
+    assert run.wait(timeout=10) is not None
+
+    assert len(stranger.store.of("open")) == len(stranger.store.of("close")) == 2
+    assert len(stranger.store.of("run_state")) > 5
