@@ -43,11 +43,11 @@ class Run:
         What is returned is the record of its last attempt. While the store is away it goes on
         waiting. Raises :class:`SchedulerStateError` where the store no longer knows the run.
         """
-        with self._kept_open():
-            return self._wait(timeout)
-
-    def _wait(self, timeout: float | None) -> RunResult | None:
         give_up = None if timeout is None else self._clock.monotonic() + timeout
+        with self._kept_open():
+            return self._wait_until(give_up)
+
+    def _wait_until(self, give_up: float | None) -> RunResult | None:
         recorded_by: float | None = None
         while True:
             state = self._state()

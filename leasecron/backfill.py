@@ -72,13 +72,13 @@ class Backfill:
         ``progress`` is called with each state on the way. While the store is away it goes on
         waiting. Raises what :meth:`state` raises otherwise.
         """
-        with self._kept_open():
-            return self._wait(timeout, progress)
-
-    def _wait(
-        self, timeout: float | None, progress: Callable[[BackfillState], object] | None
-    ) -> BackfillState | None:
         give_up = None if timeout is None else self._clock.monotonic() + timeout
+        with self._kept_open():
+            return self._wait_until(give_up, progress)
+
+    def _wait_until(
+        self, give_up: float | None, progress: Callable[[BackfillState], object] | None
+    ) -> BackfillState | None:
         while True:
             state = self._state()
             if state is not None and progress is not None:
@@ -169,7 +169,7 @@ def check_range(job: str, start: object, end: object, now: datetime) -> tuple[da
             f"{where}: end is {end.isoformat()}, which is not after start"
             f" ({start.isoformat()}); right is a later one: the slot of the end is not in the range"
         )
-    if end > now:
+    if end >= now + _MILLISECOND:  # which is cut to whole milliseconds
         raise ConfigurationError(
             f"{where}: end is {end.isoformat()}, which is still to come; right is now at the latest"
         )

@@ -5,16 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
 from typing import Any, Final
 
 from leasecron.asked import LOOK_EVERY, Run, sleep
+from leasecron.backends.base import Backend
 from leasecron.backends.plain import check_control
 from leasecron.backfill import MOST_SLOTS, Backfill, MissingSlots, check_range
+from leasecron.clock import Clock
 from leasecron.declarations import Declarations
 from leasecron.errors import BackendError, BackendUnavailable, ConfigurationError, shown
-from leasecron.jobs import check_name, declaration_of
+from leasecron.jobs import DeclaredJob, check_name, declaration_of
+from leasecron.lifecycle import Lifecycle
 from leasecron.model import (
     MOST_OF_NOTE,
     BackfillState,
@@ -23,17 +26,31 @@ from leasecron.model import (
     NewRun,
     RunState,
 )
+from leasecron.options import JobOptions
 from leasecron.schedules import Schedule
 
 NOTICED_WITHIN: Final = 5.0
 """Seconds within which whoever declares a job has taken note of a run that is asked for."""
 
 _MOST_NAMED = 20
+_MOST_TAKEN = 10_000
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Controls(Declarations):
     """The part of a scheduler that acts on jobs in the store, whether it runs itself or not."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        defaults: JobOptions,
+        tz: str | tzinfo,
+        jobs: dict[str, DeclaredJob],
+        lifecycle: Lifecycle,
+        backend: Backend,
+    ) -> None:
+        super().__init__(clock, defaults, tz, jobs, lifecycle, backend)
+        self._taken: dict[tuple[str, datetime], object] = {}  # by runs that were asked for here
 
     @property
     @abstractmethod
@@ -59,7 +76,7 @@ class Controls(Declarations):
             run = self._next_run(name)
             try:
                 while not self._put_in(run):
-                    run = self._next_run(name, run.slot)
+                    run = self._next_run(name)
                 noticed = self._is_noticed(name, lambda: self._has_begun(run))
             except BaseException:  # whoever is not given the run cannot ask for it again
                 with suppress(BackendError):
@@ -206,11 +223,16 @@ class Controls(Declarations):
                 f"{what}: the store knows no job {shown(name)}; it knows {self._known()}"
             )
 
-    def _next_run(self, name: str, after: datetime | None = None) -> Run:
-        """Return a run of this moment, at no whole second, where slots of schedules are."""
-        slot = self._now() if after is None else after + _MILLISECOND
-        if not slot.microsecond:
+    def _next_run(self, name: str) -> Run:
+        """Return a run of this moment, at no whole second, where slots of schedules are.
+
+        None is returned twice, whichever threads ask in one millisecond.
+        """
+        slot, mine = self._now(), object()
+        while not slot.microsecond or self._taken.setdefault((name, slot), mine) is not mine:
             slot += _MILLISECOND
+        if len(self._taken) > _MOST_TAKEN:
+            self._taken.clear()  # long past
         look = self._look_at(name, slot)
         return Run(name, slot, self._clock, look, self._lifecycle.kept_open)
 

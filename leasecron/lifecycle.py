@@ -91,8 +91,9 @@ class Lifecycle:
         if engine is not None and engine.started:
             with contextlib.suppress(SchedulerStateError):  # it was stopped in this moment
                 return engine.store.ask(operation, function, _ASK_WAIT)
-        for store in self._kept_open[-1:]:
-            return store.ask(operation, function, _ASK_WAIT)
+        if self._kept_open:
+            with contextlib.suppress(SchedulerStateError, IndexError):  # closed in this moment
+                return self._kept_open[-1].ask(operation, function, _ASK_WAIT)
         with self._opened() as store:
             return store.ask(operation, function, _ASK_WAIT)
 

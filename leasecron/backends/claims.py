@@ -83,7 +83,7 @@ def decide(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAns
         renew_lease(row, claim.lease, moment)
         table.put(row)
         answer = ClaimAnswer("won", attempt=row.attempt, fence=row.fence, retries=row.retries)
-        if claim.mode == "takeover" and row.attempt == 1:
+        if row.attempt == 1 and row.trigger != claim.trigger:
             answer.trigger = row.trigger  # type: ignore[assignment]  # as it was put in
         return answer
     abandoned = verdict == "abandon"

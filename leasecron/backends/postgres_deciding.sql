@@ -218,7 +218,7 @@ BEGIN
             answer.outcome := 'won';
             answer.fence := run.fence;
             answer.retries := run.retries;
-            IF item.mode = 'takeover' AND run.attempt = 1 THEN
+            IF run.attempt = 1 AND run.trigger <> item.trigger THEN
                 answer.trigger := run.trigger;
             END IF;
         ELSE

@@ -286,7 +286,7 @@ local function decide(i)
         -- The answer to an earlier try was lost. Its holder trusts the lease from this call on.
         row.lease_until = now + leases[i]
         put_same(row)
-        local put_in_by = modes[i] == 'takeover' and row.attempt == 1 and row.trigger
+        local put_in_by = row.attempt == 1 and row.trigger ~= triggers[i] and row.trigger
         return answer('won', row.attempt, row.fence, nil, nil, nil, false, row.retries, put_in_by)
     elseif row.cancelled or row.origin == 'scheduled' and claimed_since(job, slot, row.place) then
         close(row, 'replaced', closed)

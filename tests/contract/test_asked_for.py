@@ -95,6 +95,15 @@ def test_asking_again_for_the_same_run_has_no_effect(store: Driver) -> None:
     assert store.backend.asked_for() == []
 
 
+def test_what_another_one_asked_for_at_that_slot_is_another_run(store: Driver) -> None:
+    both = [NewRun(JOB, at(0.5), "asker"), NewRun(JOB, at(0.5), "another")]
+
+    assert store.backend.add_runs(both) == [True, False]
+    assert store.backend.add_runs(both) == [True, False]
+    store.take_over(0.5, "a")
+    assert store.backend.add_runs(both) == [True, True]  # who asked for it is known no longer
+
+
 def test_a_slot_that_the_schedule_has_begun_is_not_to_be_had(store: Driver) -> None:
     store.win(0.5, "a")
 

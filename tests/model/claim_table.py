@@ -36,11 +36,11 @@ def claim(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, T
         return _claim_unclaimed(table, rules, asked, now)
     live = is_live(run, now)
     if run.token == asked.token and live and run.state not in ENDED:
-        begun_by_takeover = asked.takeover and run.attempt == 1
+        was_put_in = run.origin != ("takeover" if asked.takeover else "scheduled")
         again = Answer(
             *("won", run.attempt, run.fence),
             retries=run.retries,
-            trigger=run.origin if begun_by_takeover else None,
+            trigger=run.origin if run.attempt == 1 and was_put_in else None,
         )
         return again, with_run(table, at, renewed(run, rules, now))
     if run.state in ENDED and rules.fault != "an ended run is won again":

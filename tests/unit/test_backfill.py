@@ -392,3 +392,30 @@ def test_whoever_cannot_learn_of_his_backfill_leaves_none_behind(fleet: Fleet) -
     current = stranger.scheduler.current_backfill("sync")
     assert current is not None
     assert current.state().ended_at is not None
+
+
+def test_a_range_may_end_at_the_instant_at_which_it_is_asked_for(fleet: Fleet) -> None:
+    one, _other = two(fleet, Noting(fleet))
+    fleet.until(100.0004)
+
+    backfill = one.scheduler.backfill("sync", at(-600), at(100) + timedelta(microseconds=400))
+
+    assert backfill.end == at(100.001)
+
+
+def test_a_slot_that_waits_behind_a_backfill_outlasts_newer_ones_that_nobody_begins(
+    fleet: Fleet,
+) -> None:
+    handler = Noting(fleet, lasts=70)
+    one = fleet.instance()
+    one.every(60, handler, max_late=1)
+    fleet.start()
+    fleet.until(50)
+    one.scheduler.backfill("sync", at(-60), at(0))
+    fleet.until(119)
+    one.store.cut("claim")
+    fleet.until(125)
+    one.store.heal()
+    fleet.until(150)
+
+    assert [slot for slot, _ in handler.calls] == [-60, 60]

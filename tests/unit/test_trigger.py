@@ -16,7 +16,7 @@ from leasecron import (
     Scheduler,
     SchedulerStateError,
 )
-from leasecron.model import RunResult
+from leasecron.model import NewRun, RunResult
 
 
 class Noting:
@@ -248,6 +248,7 @@ def test_nobody_declares_the_job(fleet: Fleet) -> None:
     assert 105 <= seconds(fleet.clock) < 106
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_that_has_to_wait_is_declared_all_the_same(fleet: Fleet) -> None:
     handler = Noting(fleet, lasts=100)
     two(fleet, handler)
@@ -377,3 +378,32 @@ def test_a_store_that_is_not_open_is_opened_once_for_all_questions(fleet: Fleet)
 
     assert len(stranger.store.of("open")) == len(stranger.store.of("close")) == 2
     assert len(stranger.store.of("run_state")) > 5
+
+
+def test_who_asks_often_in_one_moment_gets_as_many_runs(fleet: Fleet) -> None:
+    handler = Noting(fleet)
+    one = fleet.instance()
+    one.every(600, handler, overlap="allow")
+    fleet.start()
+    fleet.until(100)
+
+    runs = {one.scheduler.trigger("sync") for _ in range(20)}
+    fleet.until(110)
+
+    assert len(runs) == 20
+    assert len(handler.runs) == 20
+
+
+def test_a_run_that_was_withdrawn_is_watched_no_longer(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=100)
+    one, _other = two(fleet, handler)
+    fleet.until(610)
+    run = one.scheduler.trigger("sync")
+    fleet.until(612)
+    assert one.store.inner.withdraw([NewRun("sync", run.slot, one.scheduler.instance)]) == [True]
+    fleet.until(640)
+    before = len(one.store.checks(run.slot))
+    assert before
+    fleet.until(690)
+
+    assert len(one.store.checks(run.slot)) == before

@@ -136,12 +136,14 @@ def test_a_run_that_is_cancelled_between_its_tries_ends_at_once(fleet: Fleet) ->
             raise ValueError("no")
 
     one = fleet.instance()
-    one.every(60, handler, overlap="cancel", retries=3, backoff=300)
+    one.every(60, handler, overlap="cancel", retries=3, backoff=100)
     fleet.start()
     fleet.until(120 + 2 * HEARTBEAT)
 
     assert calls == [(60, 0), (120, 0)]
     assert [event.reason for event in one.of("interrupted")] == ["replaced"]
+    fleet.until(170)  # when its next try would have been
+    assert [event.slot for event in one.of("start")] == [at(60), at(120)]
 
 
 def test_a_cancelled_run_is_not_taken_over(fleet: Fleet) -> None:
