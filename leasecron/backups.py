@@ -97,7 +97,6 @@ class Backups:
         if watch is None:
             watch = Watch(job, slot, self._clock.monotonic())
             self._watches[watch.key] = watch
-        watch.waits = False
         if origin != "scheduled":
             watch.origin = origin
         self._go_on(watch)
@@ -126,6 +125,12 @@ class Backups:
         if watch is not None:
             watch.waits = waits
             self._behind.setdefault(watch.job.name, set()).add(key)
+
+    def has_begun(self, key: Key) -> None:
+        """Note that a watched run waits no longer: a newer one may replace it."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.waits = False
 
     def hurry_behind(self, job: DeclaredJob) -> None:
         """Check at once what waited for a run of ``job`` that has ended here."""

@@ -149,6 +149,7 @@ class LeaseRunner(Runner):
             self._skip(request, answer)
         match answer.outcome:
             case "running":
+                self._backups.has_begun(request.key)
                 self.watch(request.job, request.slot)
             case "overlap":
                 self._overlap(request, answer)
