@@ -84,7 +84,8 @@ class Backups:
         # Could not be asked about at their check; ordered, as those that wait in a Room.
         self._refused: OrderedDict[Watch, None] = OrderedDict()
         self._not_begun: dict[str, datetime] = {}
-        self._behind: dict[str, set[Key]] = {}  # runs that wait for another one of their job
+        # Runs that wait for another one of their job; ordered, as a seed shall replay.
+        self._behind: dict[str, dict[Key, None]] = {}
 
     def knows(self, key: Key) -> bool:
         """Say whether the run is watched."""
@@ -123,7 +124,7 @@ class Backups:
         watch = self._watches.get((job.name, slot))
         waits = job.options.overlap in WAITING
         if watch is not None and (waits or watch.origin != "scheduled"):
-            self._behind.setdefault(job.name, set()).add(watch.key)
+            self._behind.setdefault(job.name, {})[watch.key] = None
 
     def hurry_behind(self, job: DeclaredJob) -> None:
         """Check at once what waited for a run of ``job`` that has ended here."""
