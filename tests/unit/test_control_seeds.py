@@ -14,8 +14,11 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from contract.held_postgres import HeldPostgres
+from test_cluster_seeds import EARLY, Store, postgres, sqlite
 
 from leasecron import (
     BackendError,
@@ -38,6 +41,8 @@ def a_while(seed: int, store: object, lasting: float = 1200) -> Cluster:
     chance = random.Random(f"control {seed}")
     places = chance.choice([1, 2, 50, 200])
     cluster = Cluster(3, store, seed, defaults=LEASE, max_running=places)
+    if isinstance(store, HeldPostgres):
+        store.now, store.early = cluster.clock.wall, EARLY
 
     def work(ctx: RunContext) -> None:
         length = chance.choice([0, 0, 1, 5, 12, 40, 90])
@@ -91,6 +96,11 @@ def test_no_promise_is_broken_in_ten_minutes_of_trouble(seed: int) -> None:
     a_while(seed, "memory://", lasting=600)
 
 
+@pytest.mark.parametrize("store", [sqlite, postgres])
+def test_no_promise_is_broken_on_other_stores(store: Store, tmp_path: Path) -> None:
+    a_while(1, store(tmp_path, 1), lasting=200)
+
+
 def test_all_of_it_happens_in_twenty_minutes() -> None:
     cluster = a_while(1, "memory://")
 
@@ -119,6 +129,14 @@ def test_a_seed_replays_in_a_process_that_has_another_order_in_its_sets() -> Non
         done = subprocess.run(played, env=environment, capture_output=True, text=True, check=True)
         traces.add(done.stdout)
     assert len(traces) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("store", [sqlite, postgres])
+def test_no_promise_is_broken_on_other_stores_in_fifty_seeds(store: Store, tmp_path: Path) -> None:
+    for seed in range(2000, 2050):
+        a_while(seed, store(tmp_path, seed))
 
 
 @pytest.mark.slow
