@@ -10,7 +10,7 @@ from leasecron.asked import LOOK_EVERY, sleep
 from leasecron.backfilling import next_missing
 from leasecron.clock import Clock
 from leasecron.errors import BackendUnavailable, ConfigurationError, SchedulerStateError, shown
-from leasecron.model import BackfillState
+from leasecron.model import BackfillState, from_ms, to_ms
 from leasecron.schedules import Every, Schedule
 
 MOST_SLOTS = 10_000
@@ -141,9 +141,13 @@ class MissingSlots:
         )
 
 
-def check_range(job: str, start: object, end: object, now: datetime) -> None:
-    """Raise :class:`ConfigurationError` for what is no range of slots in the past."""
+def check_range(job: str, start: object, end: object, now: datetime) -> tuple[datetime, datetime]:
+    """Return a range of slots in the past, in whole milliseconds, as slots are; None is now.
+
+    Raises :class:`ConfigurationError` for anything else.
+    """
     where = f"backfill of job {shown(job)}"
+    end = now if end is None else end
     for name, value in (("start", start), ("end", end)):
         if not isinstance(value, datetime) or value.utcoffset() is None:
             raise ConfigurationError(
@@ -161,3 +165,10 @@ def check_range(job: str, start: object, end: object, now: datetime) -> None:
         raise ConfigurationError(
             f"{where}: end is {end.isoformat()}, which is still to come; right is now at the latest"
         )
+    return _whole(start), _whole(end)
+
+
+def _whole(instant: datetime) -> datetime:
+    """Return the first whole millisecond at or after an instant."""
+    below = from_ms(to_ms(instant))
+    return below if below == instant else below + _MILLISECOND

@@ -94,12 +94,14 @@ class Controls(Declarations):
         self,
         name: str,
         start: datetime,
-        end: datetime,
+        end: datetime | None = None,
         *,
         most: int = MOST_SLOTS,
         schedule: Schedule | None = None,
     ) -> Backfill:
         """Have every slot in ``start <= slot < end`` run that never succeeded; return at once.
+
+        Without ``end`` the range ends now.
 
         They are run oldest first, one at a time, by any instances that declare the job, with the
         trigger ``backfill`` and attempts that begin anew. A slot that fails, retries included, does
@@ -119,9 +121,9 @@ class Controls(Declarations):
         _check_most(name, most)
         self._refuse_paused("backfill", name)
         total = slots.count(name, most)
-        wanted = NewBackfill(name, start, end, total, self.instance)
+        wanted = NewBackfill(name, slots.start, slots.end, total, self.instance)
         begun = self._ask("add_backfill", lambda backend: backend.add_backfill(wanted))
-        if (begun.start, begun.end, begun.instance) != (start, end, self.instance):
+        if (begun.start, begun.end, begun.instance) != (slots.start, slots.end, self.instance):
             raise ConfigurationError(
                 f"backfill of job {shown(name)}: one goes on already, from"
                 f" {begun.start.isoformat()} to {begun.end.isoformat()}, asked for by"
@@ -137,7 +139,12 @@ class Controls(Declarations):
         return backfill
 
     def missing(
-        self, name: str, start: datetime, end: datetime, *, schedule: Schedule | None = None
+        self,
+        name: str,
+        start: datetime,
+        end: datetime | None = None,
+        *,
+        schedule: Schedule | None = None,
     ) -> MissingSlots:
         """Return the slots in ``start <= slot < end`` that never succeeded, as a backfill has them.
 
@@ -146,10 +153,10 @@ class Controls(Declarations):
         """
         check_control(self._backend, "backfill()")
         check_name(name)
-        check_range(name, start, end, self._now())
+        since, until = check_range(name, start, end, self._now())
         of_job = schedule or self.declared(name).schedule
-        found = self._ask("succeeded", lambda backend: backend.succeeded(name, start, end))
-        return MissingSlots(of_job, start, end, frozenset(found))
+        found = self._ask("succeeded", lambda backend: backend.succeeded(name, since, until))
+        return MissingSlots(of_job, since, until, frozenset(found))
 
     def current_backfill(self, name: str) -> Backfill | None:
         """Return the newest backfill of a job, whether it goes on or has ended.

@@ -96,7 +96,7 @@ class Executor:
         if self._bus.wants("start"):
             self._bus.emit(
                 RunStarted(
-                    at=from_seconds(run.started_at),
+                    at=self._bus.now() if run.tried else from_seconds(run.started_at),
                     job=run.claim.job,
                     slot=run.claim.slot,
                     instance=run.claim.instance,
@@ -111,6 +111,7 @@ class Executor:
             run.timeout = self._timers.after(
                 run.job.options.timeout, self._winner.step, run, self._timed_out
             )
+        run.tried = True
         self._workers.give(run)
 
     def _call_handler(self, run: LiveRun) -> None:

@@ -75,6 +75,11 @@ class LeaseRunner(Runner):
             if run.needs_lease and run.lease is not None and not run.lease.queued:
                 self._beat(run, run.lease)
 
+    def too_late(self, job: DeclaredJob, slot: datetime) -> None:
+        """Tell of a slot that is not run any more, and so replaces no run."""
+        super().too_late(job, slot)
+        self._backups.replaces_nothing(job, slot)
+
     def forget(self, job: DeclaredJob) -> None:
         """Claim and watch no run of ``job`` any more; a live one goes on."""
         super().forget(job)
@@ -170,6 +175,7 @@ class LeaseRunner(Runner):
         if request.mode == "claim":
             self._outage_told = True
             self._bus.error("claim", error, request.job.name, request.slot)
+            self._backups.replaces_nothing(request.job, request.slot)
         else:
             self._check_failed(request.job, request.slot, error)
         # The store may have taken the claim and failed to say so: a backup will find that out.

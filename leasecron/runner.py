@@ -68,6 +68,10 @@ class Runner(ABC):
     def clocks_jumped(self) -> None:
         """Take note that a clock has jumped."""
 
+    def too_late(self, job: DeclaredJob, slot: datetime) -> None:
+        """Tell of a slot that is not run any more."""
+        self._bus.skip(job.name, slot, "late")
+
     def forget(self, job: DeclaredJob) -> None:
         """Claim no run of ``job`` any more; a live one goes on."""
         self._room.forget(job)
@@ -234,4 +238,4 @@ class Runner(ABC):
         self._timers.after(wait, self.run, request.job, request.slot, request.trigger)
 
     def _too_late(self, request: Request) -> None:
-        self._bus.skip(request.job.name, request.slot, "late")
+        self.too_late(request.job, request.slot)

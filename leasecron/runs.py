@@ -52,6 +52,7 @@ class LiveRun:
         "started_at",
         "tick",
         "timeout",
+        "tried",
     )
 
     def __init__(
@@ -78,6 +79,7 @@ class LiveRun:
         self.has_place = True  # among those that its instance runs
         self.timeout: Timer | None = None
         self.tick: Timer | None = None  # of its heartbeats
+        self.tried = False  # in this attempt
         self.retries = retries  # how often it was tried again, in attempts before as well
         self.retrying = False  # from when a try has failed until the next one begins
         self.counting = False  # while the store has not heard of that

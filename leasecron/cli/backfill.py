@@ -83,12 +83,11 @@ def backfill(
         raise click.UsageError("say where the range begins, with --start, or --cancel")
     with opened_control(store, "backfill") as (scheduler, backend):
         schedule = _schedule_of(backend, name)
-        until = datetime.now(UTC) if end is None else end
         if dry_run:
-            _list(scheduler.missing(name, start, until, schedule=schedule))
+            _list(scheduler.missing(name, start, end, schedule=schedule))
             return
         most = _LARGE if yes else MOST_SLOTS
-        begun = scheduler.backfill(name, start, until, most=most, schedule=schedule)
+        begun = scheduler.backfill(name, start, end, most=most, schedule=schedule)
         click.echo(f"begun: {begun.total:,} slots of job {shown(name)}")
         code = _wait_for(begun) if wait else 0
     sys.exit(code)

@@ -28,6 +28,7 @@ def test_a_run_that_is_asked_for_waits_for_whoever_takes_it(store: Driver) -> No
         "asker",
         None,
     )
+    assert (state.fence, state.trigger, state.ended_at) == (None, "manual", None)
 
 
 def test_it_is_begun_once_by_a_takeover(store: Driver) -> None:
@@ -193,13 +194,15 @@ def test_a_run_that_nobody_knows_has_no_state(store: Driver) -> None:
 
 
 def test_the_state_of_a_run_of_the_schedule_is_told_as_well(store: Driver) -> None:
-    store.win(0, "a")
+    fence = store.win(0, "a")
     store.release(0, "a")
 
     state = store.backend.run_state(JOB, at(0))
 
     assert state is not None
     assert (state.state, state.attempt, state.retries) == ("released", 1, 0)
+    assert (state.fence, state.trigger) == (fence, "scheduled")
+    assert (state.began_at, state.ended_at) == (at(0), None)
 
 
 def test_a_run_that_waits_is_never_pruned(store: Driver) -> None:

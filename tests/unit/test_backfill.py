@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at
@@ -92,6 +93,54 @@ def test_slots_that_succeeded_are_left_out_and_those_that_failed_are_not(fleet: 
     assert [*one.scheduler.missing("sync", at(0), at(2401))] == []
 
 
+def test_a_slot_that_succeeds_by_itself_meanwhile_is_counted(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=30)
+    one = fleet.instance()
+    one.every(600, handler)
+    fleet.start()
+    fleet.until(610)
+    backfill = one.scheduler.backfill("sync", at(-600), at(605))
+
+    ended = backfill.wait(timeout=200)
+
+    assert ended is not None
+    assert (backfill.total, ended.succeeded, ended.failed) == (3, 3, 0)
+    assert handler.calls == [(600, "scheduled"), (-600, "backfill"), (0, "backfill")]
+
+
+def test_whoever_declares_the_job_later_goes_on_at_once(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=1)
+    one, two = fleet.instance(), fleet.instance()
+    two.every(600, handler)
+    one.every(700, print, name="other")
+    fleet.start()
+    fleet.until(50)
+    backfill = two.scheduler.backfill("sync", at(-6000), at(0))
+    fleet.until(53)
+    two.scheduler.stop(timeout=5)
+    fleet.until(60)
+    one.every(600, handler)
+    fleet.until(75)
+
+    assert backfill.state().ended_at is not None
+
+
+def test_a_range_is_cut_to_whole_milliseconds_and_may_end_now(fleet: Fleet) -> None:
+    handler = Noting(fleet)
+    one, _other = two(fleet, handler)
+    fleet.until(100)
+    odd = timedelta(microseconds=7)
+
+    first = one.scheduler.backfill("sync", at(-1200) + odd, at(0) + odd)
+    assert (first.start, first.end) == (at(-1199.999), at(0.001))
+    assert first.wait(timeout=20) is not None
+    assert handler.filled == [-600, 0]
+    second = one.scheduler.backfill("sync", at(-1200))
+    assert 100 <= (second.end - at(0)).total_seconds() < 121
+    assert second.wait(timeout=20) is not None
+    assert handler.filled == [-600, 0, -1200]
+
+
 def test_a_slot_that_fails_does_not_stop_the_others(fleet: Fleet) -> None:
     handler = Noting(fleet, failing=(-1200,))
     one, _other = two(fleet, handler, retries=1, backoff=1)
@@ -134,6 +183,9 @@ def test_a_slot_of_the_schedule_waits_and_goes_before_the_next(fleet: Fleet) -> 
 
     assert [slot for slot, _ in handler.calls] == [-1800, 600, -1200, -600]
     assert handler.most == 1
+    starts = sorted(event.at for instance in (one, other) for event in instance.of("start"))
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
+    assert max(gaps) < 50 + 2.5 * HEARTBEAT
     assert [event.reason for event in one.of("skip")] in (["overlap"], [])
     assert other.of("error") == one.of("error") == []
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 from contract.held_postgres import HeldPostgres
-from test_cluster_seeds import EARLY, Store, postgres, sqlite
+from contract.held_redis import HeldRedis
+from test_cluster_seeds import EARLY, Store, closing_store, postgres, sqlite, valkey
 
 from leasecron import (
     BackendError,
@@ -41,7 +42,7 @@ def a_while(seed: int, store: object, lasting: float = 1200) -> Cluster:
     chance = random.Random(f"control {seed}")
     places = chance.choice([1, 2, 50, 200])
     cluster = Cluster(3, store, seed, defaults=LEASE, max_running=places)
-    if isinstance(store, HeldPostgres):
+    if isinstance(store, (HeldPostgres, HeldRedis)):
         store.now, store.early = cluster.clock.wall, EARLY
 
     def work(ctx: RunContext) -> None:
@@ -96,9 +97,10 @@ def test_no_promise_is_broken_in_ten_minutes_of_trouble(seed: int) -> None:
     a_while(seed, "memory://", lasting=600)
 
 
-@pytest.mark.parametrize("store", [sqlite, postgres])
+@pytest.mark.parametrize("store", [sqlite, postgres, valkey])
 def test_no_promise_is_broken_on_other_stores(store: Store, tmp_path: Path) -> None:
-    a_while(1, store(tmp_path, 1), lasting=200)
+    with closing_store(store(tmp_path, 1)) as made:
+        a_while(1, made, lasting=200)
 
 
 def test_all_of_it_happens_in_twenty_minutes() -> None:
@@ -133,10 +135,11 @@ def test_a_seed_replays_in_a_process_that_has_another_order_in_its_sets() -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("store", [sqlite, postgres])
+@pytest.mark.parametrize("store", [sqlite, postgres, valkey])
 def test_no_promise_is_broken_on_other_stores_in_fifty_seeds(store: Store, tmp_path: Path) -> None:
     for seed in range(2000, 2050):
-        a_while(seed, store(tmp_path, seed))
+        with closing_store(store(tmp_path, seed)) as made:
+            a_while(seed, made)
 
 
 @pytest.mark.slow

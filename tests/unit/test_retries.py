@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, seconds
@@ -49,6 +50,9 @@ def test_a_run_that_fails_is_tried_again_in_its_attempt(fleet: Fleet) -> None:
     assert one.told == ["start", "failure", "start", "failure", "start", "success"]
     assert failures(one) == [(0, True), (1, True)]
     assert [event.retry for event in one.of("start")] == [0, 1, 2]
+    told = [event.at for event in one.events]
+    assert told == sorted(told)
+    assert told[2] - told[1] >= timedelta(seconds=7.5)
     (record,) = fleet.history()
     assert (record.status, record.attempt, record.retries) == ("success", 1, 2)
     assert record.error == "ValueError: no"
@@ -388,3 +392,37 @@ def test_what_is_wrong_is_refused_where_it_is_declared(
     one = fleet.instance()
     with pytest.raises(ConfigurationError, match=f"job 'sync': {message}"):
         one.every(600, print, **options)  # type: ignore[arg-type]
+
+
+def test_a_stop_in_the_moment_of_a_failure_loses_no_count(fleet: Fleet) -> None:
+    one, two = fleet.instance(), fleet.instance()
+    handlers = {instance: Failing(fleet, 1) for instance in (one, two)}
+    for instance, handler in handlers.items():
+        instance.every(600, handler, retries=1, backoff=300)
+        instance.store.cut("retry")
+    fleet.start()
+    fleet.until(600)
+    holder = next(instance for instance in (one, two) if instance.of("start"))
+    backup = next(instance for instance in (one, two) if instance is not holder)
+    holder.store.heal()
+    assert holder.scheduler.stop(timeout=5)
+    fleet.until(605 + 2 * HEARTBEAT)
+
+    assert handlers[backup].calls == [(2, 1)]
+
+
+def test_a_stop_waits_for_a_count_that_has_an_error_of_its_own(fleet: Fleet) -> None:
+    one, two = fleet.instance(), fleet.instance()
+    handlers = {instance: Failing(fleet, 10) for instance in (one, two)}
+    for instance, handler in handlers.items():
+        instance.every(600, handler, retries=2, backoff=5)
+        instance.store.break_("retry")
+    fleet.start()
+    fleet.until(601)
+    holder = next(instance for instance in (one, two) if instance.of("start"))
+    holder.scheduler.stop(timeout=5)
+    for instance in (one, two):
+        instance.store.heal()
+    fleet.until(700)
+
+    assert sum(len(handler.calls) for handler in handlers.values()) == 3

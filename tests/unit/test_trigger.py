@@ -334,3 +334,16 @@ def test_a_store_that_is_away_while_somebody_is_looked_for_is_waited_for(fleet: 
     run = stranger.scheduler.trigger("sync")
 
     assert run.wait(timeout=10) is not None
+
+
+def test_in_an_outage_the_store_is_asked_once_however_often_it_tells(fleet: Fleet) -> None:
+    one, other = two(fleet, Noting(fleet))
+    fleet.until(50)
+    one.store.cut("asked_for")
+    for _ in range(3):
+        other.scheduler.trigger("sync")
+        fleet.clock.advance(2)
+    before = len(one.store.of("asked_for"))
+    fleet.clock.advance(60)
+
+    assert len(one.store.of("asked_for")) - before < 100  # each second, as in every outage

@@ -200,3 +200,33 @@ def test_a_run_is_taken_over_after_a_pause_in_which_a_slot_came_due(fleet: Fleet
     fleet.until(150 + 2 * HEARTBEAT)
 
     assert begun(handler) == [(60, 1), (60, 2)]
+
+
+def test_a_slot_waits_on_while_newer_ones_are_too_late(fleet: Fleet) -> None:
+    handler = Noting(fleet, {60: 130})
+    one = fleet.instance()
+    one.every(60, handler, overlap="queue", max_late=1)
+    fleet.start()
+    fleet.until(179)
+    one.store.cut("claim")
+    fleet.until(184)
+    one.store.heal()
+    fleet.until(239)
+
+    assert begun(handler) == [(60, 1), (120, 1)]
+    assert at(180) in [event.slot for event in one.of("error")]
+
+
+def test_a_run_is_taken_over_though_a_newer_slot_was_too_late(fleet: Fleet) -> None:
+    handler = Noting(fleet, {60: 500})
+    one, other = two(fleet, handler, "queue")
+    fleet.until(125)
+    holder = one if one.of("start") else other
+    backup = other if holder is one else one
+    holder.store.cut()
+    backup.store.cut()
+    fleet.until(195)
+    backup.store.heal()
+    fleet.until(195 + 3 * HEARTBEAT)
+
+    assert begun(handler)[:2] == [(60, 1), (60, 2)]
