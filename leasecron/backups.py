@@ -15,7 +15,7 @@ from datetime import datetime
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
-from leasecron.model import WAITING, LeaseState, Origin
+from leasecron.model import LeaseState, Origin
 from leasecron.runs import Key
 from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
@@ -120,12 +120,18 @@ class Backups:
         self._timers.after(delay, self._ask, watch)
         return True
 
-    def stands_behind(self, job: DeclaredJob, slot: datetime) -> None:
-        """Note that a watched run may have to wait for another one of its job."""
-        watch = self._watches.get((job.name, slot))
+    def stands_behind(self, key: Key, *, waits: bool) -> None:
+        """Note that a watched run met another one of its job, and whether it waits for its end."""
+        watch = self._watches.get(key)
         if watch is not None:
-            watch.waits = job.options.overlap in WAITING
-            self._behind.setdefault(job.name, {})[watch.key] = None
+            watch.waits = waits
+            self._behind.setdefault(watch.job.name, {})[key] = None
+
+    def has_begun(self, key: Key) -> None:
+        """Note that a watched run waits no longer: a newer one may replace it."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.waits = False
 
     def hurry_behind(self, job: DeclaredJob) -> None:
         """Check at once what waited for a run of ``job`` that has ended here."""

@@ -244,7 +244,7 @@ class Executor:
             keep_lease=run.running,
             # An attempt that starved its own heartbeat counts, or it would be tried for ever.
             counted=run.reason == "lease-lost",
-            pause=_note(run.result) if run.job.options.pause_on_failure else None,
+            pause=_note(run.result) if run.pauses_its_job else None,
         )
         # Who had to make way for a newer run has come to its end: nobody goes on with it.
         kind: Kind = "release" if interrupted and run.reason != "replaced" else "finish"

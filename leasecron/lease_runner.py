@@ -20,7 +20,7 @@ from leasecron.errors import BackendUnavailable
 from leasecron.events import EventBus, RunFailed
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
-from leasecron.model import Claim, ClaimAnswer, Ending, LeaseState, Origin
+from leasecron.model import WAITING, Claim, ClaimAnswer, Ending, LeaseState, Origin
 from leasecron.room import Request
 from leasecron.runner import Runner
 from leasecron.runs import LiveRun
@@ -149,6 +149,7 @@ class LeaseRunner(Runner):
             self._skip(request, answer)
         match answer.outcome:
             case "running":
+                self._backups.has_begun(request.key)
                 self.watch(request.job, request.slot)
             case "overlap":
                 self._overlap(request, answer)
@@ -167,7 +168,9 @@ class LeaseRunner(Runner):
         if answer.other is not None:
             self.watch(request.job, answer.other)
         self.watch(request.job, request.slot)
-        self._backups.stands_behind(request.job, request.slot)
+        # Of what is claimed as a takeover there is a row, which waits in the store.
+        waits = request.mode == "takeover" or request.job.options.overlap in WAITING
+        self._backups.stands_behind(request.key, waits=waits)
 
     def _failed(self, request: Request, claim: Claim, error: BaseException) -> None:
         if not self._wanted(request.job):

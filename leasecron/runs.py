@@ -97,6 +97,12 @@ class LiveRun:
         """Say whether to keep the lease alive: until the end is recorded and the thread is back."""
         return self.owned and (not self.recorded or self.running)
 
+    @property
+    def pauses_its_job(self) -> bool:
+        """Say whether its end pauses the job: a failure that is for good."""
+        failed = self.result is not None and self.result.status == "failed"
+        return failed and self.job.options.pause_on_failure
+
     def context(self) -> RunContext:
         """Return what the handler is given."""
         return RunContext(

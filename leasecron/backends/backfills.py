@@ -62,6 +62,8 @@ def advance(
     _count(row, table)
     row.cursor = slot
     if slot is None:
+        # What did not fail has succeeded, if not by the backfill then by itself.
+        row.succeeded = max(row.succeeded, row.total - row.failed)
         row.cursor, row.ended_at = cursor, moment.wall
         table.put_backfill(row)
         return "ended"

@@ -117,6 +117,8 @@ BEGIN
     END IF;
     IF next_slot IS NULL THEN
         backfill := {schema}.counted(backfill);
+        -- What did not fail has succeeded, if not by the backfill then by itself.
+        backfill.succeeded := greatest(backfill.succeeded, backfill.total - backfill.failed);
         backfill.ended_at := now;
         PERFORM {schema}.keep_backfill(backfill);
         RETURN to_json('ended'::text);

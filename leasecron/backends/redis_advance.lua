@@ -26,6 +26,8 @@ end
 
 if slot == cjson.null then
     count_run(backfill)
+    -- What did not fail has succeeded, if not by the backfill then by itself.
+    backfill.succeeded = math.max(backfill.succeeded, backfill.total - backfill.failed)
     backfill.ended_at = now
     put_backfill(backfill)
     return 'ended'

@@ -202,11 +202,16 @@ end
 
 -- Tell the older runs of the schedule that are at work to make way.
 local function cancel_older(job, slot)
-    for each in pairs(standing_of(job).live) do
+    local standing = standing_of(job)
+    for each in pairs(open_of(job)) do
         local row = each < slot and row_at(job, each, place_of(job, each))
-        if row and row.origin == 'scheduled' and not row.cancelled then
+        local goes_on = row and (standing.live[each] or not ENDED[row.state])
+        if goes_on and row.attempt > 0 and row.origin == 'scheduled' and not row.cancelled then
             row.cancelled = true
             put_same(row)
+            if standing.over[each] then
+                standing.over[each] = row
+            end
         end
     end
 end
@@ -281,7 +286,8 @@ local function decide(i)
         -- The answer to an earlier try was lost. Its holder trusts the lease from this call on.
         row.lease_until = now + leases[i]
         put_same(row)
-        return answer('won', row.attempt, row.fence, nil, nil, nil, false, row.retries)
+        local put_in_by = row.attempt == 1 and row.trigger ~= triggers[i] and row.trigger
+        return answer('won', row.attempt, row.fence, nil, nil, nil, false, row.retries, put_in_by)
     elseif row.cancelled or row.origin == 'scheduled' and claimed_since(job, slot, row.place) then
         close(row, 'replaced', closed)
         return answer('done', nil, nil, row.instance, nil, closed)

@@ -45,6 +45,14 @@ def test_it_is_begun_once_by_a_takeover(store: Driver) -> None:
     assert (state.state, state.attempt, state.instance) == ("running", 1, "instance-a")
 
 
+def test_its_trigger_is_told_again_where_the_answer_was_lost(store: Driver) -> None:
+    add(store)
+    first = store.take_over(0.5, "a")
+
+    assert store.take_over(0.5, "a") == first
+    assert first.trigger == "manual"
+
+
 def test_its_second_attempt_is_a_takeover(store: Driver) -> None:
     add(store)
     store.take_over(0.5, "a")
@@ -85,6 +93,15 @@ def test_asking_again_for_the_same_run_has_no_effect(store: Driver) -> None:
     assert add(store)
 
     assert store.backend.asked_for() == []
+
+
+def test_what_another_one_asked_for_at_that_slot_is_another_run(store: Driver) -> None:
+    both = [NewRun(JOB, at(0.5), "asker"), NewRun(JOB, at(0.5), "another")]
+
+    assert store.backend.add_runs(both) == [True, False]
+    assert store.backend.add_runs(both) == [True, False]
+    store.take_over(0.5, "a")
+    assert store.backend.add_runs(both) == [True, True]  # who asked for it is known no longer
 
 
 def test_a_slot_that_the_schedule_has_begun_is_not_to_be_had(store: Driver) -> None:

@@ -141,6 +141,8 @@ def test_a_large_range_is_refused_with_its_size(url: str) -> None:
     [
         (("report", "--start", "soon"), "right is a day or an instant, such as 2026-01-31"),
         (("report",), "say where the range begins, with --start, or --cancel"),
+        (("report", "--start", WEEK_AGO, "--cancel"), "--cancel goes with no other option"),
+        (("report", "--start", WEEK_AGO, "--dry-run", "--wait"), "--dry-run begins nothing"),
         (("report", "--start", YESTERDAY, "--end", WEEK_AGO), "which is not after start"),
         (("report", "--start", YESTERDAY, "--end", "2999-01-01"), "which is still to come"),
         (("synk", *RANGE), "the store knows no job 'synk'; it knows "),
