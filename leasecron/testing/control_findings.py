@@ -13,7 +13,7 @@ from itertools import pairwise
 from leasecron.errors import GiveUp
 from leasecron.jobs import Job
 from leasecron.testing.attempts import Attempt
-from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
+from leasecron.testing.evidence import MARGIN, Evidence, Key, named
 from leasecron.testing.witnessed import Gap, WitnessedRun
 
 _STEP = timedelta(seconds=5)  # between the times at which a run that nobody held is looked at
@@ -32,8 +32,8 @@ def control_findings(evidence: Evidence) -> Iterator[str]:
 def _tries(evidence: Evidence) -> Iterator[str]:
     runs: defaultdict[Key, list[Attempt]] = defaultdict(list)
     for attempt in evidence.attempts:
-        runs[attempt.job, attempt.slot].append(attempt)
-    for (job, _slot), attempts in runs.items():
+        runs[evidence.run_of(attempt)].append(attempt)
+    for (job, _, _), attempts in runs.items():
         # By number: a holder that was paused before its handler may begin after its successor.
         ordered = sorted(attempts, key=lambda each: each.attempt)
         for before, after in pairwise(ordered):
@@ -49,9 +49,9 @@ def _tries(evidence: Evidence) -> Iterator[str]:
 
 
 def _given_up_early(evidence: Evidence) -> Iterator[str]:
-    made = {(a.job, a.slot, a.attempt): a for a in evidence.attempts}
+    made = {(evidence.run_of(a), a.attempt): a for a in evidence.attempts}
     for result in evidence.results:
-        last = made.get((result.job, result.slot, result.attempt))
+        last = made.get((evidence.run_of(result), result.attempt))
         if result.status != "failed" or last is None or result.job not in evidence.jobs:
             continue
         options = evidence.jobs[result.job][0].options
@@ -66,11 +66,11 @@ def _unfounded_refusals(evidence: Evidence) -> Iterator[str]:
         # A store may go by the clock of whoever pauses a job, and of whoever claims.
         since = min((p.since for p in evidence.witness.pauses if p.job == run.job), default=at)
         if not evidence.was_skewed(min(since, run.slot), at):
-            yield f"refused as paused, and its job was not: {_named(run)}"
+            yield f"refused as paused, and its job was not: {run.name}"
 
 
 def _slots_of_pauses(evidence: Evidence) -> Iterator[str]:
-    for run in evidence.witness.runs.values():
+    for run in evidence.witness.all_runs():
         if not run.holdings or run.put_in is not None:
             continue
         won = run.holdings[0].won
@@ -79,26 +79,25 @@ def _slots_of_pauses(evidence: Evidence) -> Iterator[str]:
             if pause.job != run.job or until is None or not pause.since < run.slot < until < won:
                 continue
             if not evidence.was_skewed(pause.since, won):
-                yield f"begun after the pause in which it was due: {_named(run)}"
+                yield f"begun after the pause in which it was due: {run.name}"
 
 
 def _not_told(evidence: Evidence) -> Iterator[str]:
-    attempts: defaultdict[Key, list[Attempt]] = defaultdict(list)
+    attempts: defaultdict[int | None, list[Attempt]] = defaultdict(list)
     for attempt in evidence.attempts:
-        attempts[attempt.job, attempt.slot].append(attempt)
+        attempts[attempt.fence].append(attempt)
     for holding in evidence.witness.holdings:
         if holding.told is None or holding.beat_since is None:
             continue
-        for attempt in attempts[holding.claim.job, holding.claim.slot]:
-            same = attempt.attempt == holding.attempt and attempt.began <= holding.told
+        for attempt in attempts[holding.fence]:
             went_on = attempt.ended is None or attempt.ended > holding.beat_since
-            if same and went_on and not attempt.context.signal.told:
+            if attempt.began <= holding.told and went_on and not attempt.context.signal.told:
                 yield f"went on when a newer slot waited: {named(attempt)}"
 
 
 def _neglected(evidence: Evidence) -> Iterator[str]:
     """Find the runs that were put in, and that nobody held though an instance was well."""
-    for run in evidence.witness.runs.values():
+    for run in evidence.witness.all_runs():
         if run.job not in evidence.jobs or run.put_in is None:
             continue
         job, since = evidence.jobs[run.job]
@@ -106,7 +105,7 @@ def _neglected(evidence: Evidence) -> Iterator[str]:
             found = _time_to_begin(evidence, run, job, (max(begin, since), end))
             if found is not None:
                 what = "asked for" if run.asked_for else "waiting for an older run to end"
-                yield f"{what}, and not begun from {found.isoformat()} on: {_named(run)}"
+                yield f"{what}, and not begun from {found.isoformat()} on: {run.name}"
                 break
 
 
@@ -133,7 +132,3 @@ def _is_blocked(
         for holding in evidence.witness.holdings
         if evidence.is_narrow or (holding.claim.job == run.job and job.options.overlap != "allow")
     )
-
-
-def _named(run: WitnessedRun) -> str:
-    return named_run((run.job, run.slot))

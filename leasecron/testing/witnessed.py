@@ -78,14 +78,15 @@ class WitnessedRun:
     asked_for: bool = False
     surpassed: int | None = None
     ended: bool = False
+    succeeded: bool = False
     retries: int = 0
     holdings: list[Holding] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 
     @property
-    def waits(self) -> bool:
-        """Whether it is in the store and nobody has begun it."""
-        return self.put_in is not None and not (self.holdings or self.ended)
+    def name(self) -> str:
+        """What it is called in a finding."""
+        return f"job {self.job!r} slot {self.slot.isoformat()}"
 
     def idle_since(self) -> datetime | None:
         """Return since when nobody holds it, of one that is to be run."""
