@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from leasecron.clock import Clock
 from leasecron.errors import BackendUnavailable, SchedulerStateError, shown
 from leasecron.model import RunResult, RunState
+
+KeptOpen = Callable[[], AbstractContextManager[None]]
+"""Keeps the store open while it is asked again and again."""
 
 LOOK_EVERY = 0.25
 """Seconds after which the store is asked again how something stands."""
@@ -20,12 +24,18 @@ class Run:
     """A run that was asked for: one job at one instant, whichever instance has it."""
 
     def __init__(
-        self, job: str, slot: datetime, clock: Clock, look: Callable[[], RunState | None]
+        self,
+        job: str,
+        slot: datetime,
+        clock: Clock,
+        look: Callable[[], RunState | None],
+        kept_open: KeptOpen,
     ) -> None:
         self.job = job
         self.slot = slot
         self._clock = clock
         self._look = look
+        self._kept_open = kept_open
 
     def wait(self, timeout: float | None = None) -> RunResult | None:
         """Wait up to ``timeout`` seconds, or for ever; return how the run ended, or None.
@@ -34,6 +44,10 @@ class Run:
         waiting. Raises :class:`SchedulerStateError` where the store no longer knows the run.
         """
         give_up = None if timeout is None else self._clock.monotonic() + timeout
+        with self._kept_open():
+            return self._wait_until(give_up)
+
+    def _wait_until(self, give_up: float | None) -> RunResult | None:
         recorded_by: float | None = None
         while True:
             state = self._state()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from leasecron.asked import LOOK_EVERY, sleep
+from leasecron.asked import LOOK_EVERY, KeptOpen, sleep
 from leasecron.backfilling import next_missing
 from leasecron.clock import Clock
 from leasecron.errors import BackendUnavailable, ConfigurationError, SchedulerStateError, shown
-from leasecron.model import BackfillState
+from leasecron.model import BackfillState, from_ms, to_ms
 from leasecron.schedules import Every, Schedule
 
 MOST_SLOTS = 10_000
@@ -31,6 +31,7 @@ class Backfill:
         clock: Clock,
         look: Callable[[], BackfillState | None],
         cancel: Callable[[], None],
+        kept_open: KeptOpen,
     ) -> None:
         self.job = begun.job
         self.start = begun.start
@@ -40,6 +41,7 @@ class Backfill:
         self._clock = clock
         self._look = look
         self._cancel = cancel
+        self._kept_open = kept_open
 
     def state(self) -> BackfillState:
         """Return how far it has come.
@@ -71,6 +73,12 @@ class Backfill:
         waiting. Raises what :meth:`state` raises otherwise.
         """
         give_up = None if timeout is None else self._clock.monotonic() + timeout
+        with self._kept_open():
+            return self._wait_until(give_up, progress)
+
+    def _wait_until(
+        self, give_up: float | None, progress: Callable[[BackfillState], object] | None
+    ) -> BackfillState | None:
         while True:
             state = self._state()
             if state is not None and progress is not None:
@@ -141,9 +149,13 @@ class MissingSlots:
         )
 
 
-def check_range(job: str, start: object, end: object, now: datetime) -> None:
-    """Raise :class:`ConfigurationError` for what is no range of slots in the past."""
+def check_range(job: str, start: object, end: object, now: datetime) -> tuple[datetime, datetime]:
+    """Return a range of slots in the past, in whole milliseconds, as slots are; None is now.
+
+    Raises :class:`ConfigurationError` for anything else.
+    """
     where = f"backfill of job {shown(job)}"
+    end = now if end is None else end
     for name, value in (("start", start), ("end", end)):
         if not isinstance(value, datetime) or value.utcoffset() is None:
             raise ConfigurationError(
@@ -157,7 +169,14 @@ def check_range(job: str, start: object, end: object, now: datetime) -> None:
             f"{where}: end is {end.isoformat()}, which is not after start"
             f" ({start.isoformat()}); right is a later one: the slot of the end is not in the range"
         )
-    if end > now:
+    if end >= now + _MILLISECOND:  # which is cut to whole milliseconds
         raise ConfigurationError(
             f"{where}: end is {end.isoformat()}, which is still to come; right is now at the latest"
         )
+    return _whole(start), _whole(end)
+
+
+def _whole(instant: datetime) -> datetime:
+    """Return the first whole millisecond at or after an instant."""
+    below = from_ms(to_ms(instant))
+    return below if below == instant else below + _MILLISECOND

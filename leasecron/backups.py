@@ -15,7 +15,7 @@ from datetime import datetime
 from leasecron.clock import Clock
 from leasecron.deadlines import Timer
 from leasecron.jobs import DeclaredJob
-from leasecron.model import WAITING, LeaseState, Origin
+from leasecron.model import LeaseState, Origin
 from leasecron.runs import Key
 from leasecron.schedules import ask_latest
 from leasecron.store import StoreQueue
@@ -28,13 +28,14 @@ HURRY = 0.03
 class Watch:
     """One watched run. ``since`` is when it was last checked, or else when the watch began."""
 
-    __slots__ = ("asked", "heartbeat", "job", "key", "origin", "since", "slot", "token")
+    __slots__ = ("asked", "heartbeat", "job", "key", "origin", "since", "slot", "token", "waits")
 
     def __init__(self, job: DeclaredJob, slot: datetime, since: float) -> None:
         self.job = job
         self.slot = slot
         self.since = since
         self.origin: Origin = "scheduled"
+        self.waits = False  # for the end of an older run
         self.key: Key = (job.name, slot)
         self.heartbeat = job.options.heartbeat
         self.asked = False  # the answer to a check has yet to come
@@ -118,12 +119,18 @@ class Backups:
         self._timers.after(delay, self._ask, watch)
         return True
 
-    def stands_behind(self, job: DeclaredJob, slot: datetime) -> None:
-        """Note that a watched run may have to wait for another one of its job."""
-        watch = self._watches.get((job.name, slot))
-        waits = job.options.overlap in WAITING
-        if watch is not None and (waits or watch.origin != "scheduled"):
-            self._behind.setdefault(job.name, set()).add(watch.key)
+    def stands_behind(self, key: Key, *, waits: bool) -> None:
+        """Note that a watched run met another one of its job, and whether it waits for its end."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.waits = waits
+            self._behind.setdefault(watch.job.name, set()).add(key)
+
+    def has_begun(self, key: Key) -> None:
+        """Note that a watched run waits no longer: a newer one may replace it."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.waits = False
 
     def hurry_behind(self, job: DeclaredJob) -> None:
         """Check at once what waited for a run of ``job`` that has ended here."""
@@ -131,7 +138,7 @@ class Backups:
             self.hurry(key)
 
     def replaces_nothing(self, job: DeclaredJob, slot: datetime) -> None:
-        """Note that ``slot`` was not begun, for an older run or a pause: it replaces no run."""
+        """Note that ``slot`` was not begun, as far as is known here: it replaces no run."""
         self._not_begun[job.name] = max(slot, self._not_begun.get(job.name, slot))
 
     def not_started(self, key: Key) -> None:
@@ -250,8 +257,11 @@ class Backups:
             self.drop(watch.key)
 
     def _newest_due(self, watch: Watch) -> datetime:
-        """Return the newest slot that could replace the run, or its own."""
-        if watch.origin != "scheduled":
+        """Return the newest slot that could replace the run, or its own.
+
+        Nothing replaces a run that was asked for, and what of a run that waits the store decides.
+        """
+        if watch.origin != "scheduled" or watch.waits:
             return watch.slot
         try:
             newest = ask_latest(watch.job.schedule, self._timers.now())

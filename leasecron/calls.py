@@ -26,9 +26,9 @@ Kind = Literal[
 
 ORDER: tuple[Kind, ...] = (
     "heartbeat",
-    "retry",
     "finish",
     "release",
+    "retry",
     "claim",
     "save_results",
     "declare",
@@ -36,8 +36,7 @@ ORDER: tuple[Kind, ...] = (
     "unfinished",
     "other",
 )
-"""What a pass takes first: a lease that runs out costs more than a claim that waits, and a run that
-is given back keeps the count of its retries."""
+"""What a pass takes first: a lease that runs out costs more than a claim that waits."""
 
 NEVER_GIVEN_UP: frozenset[Kind] = frozenset({"finish", "release", "retry"})
 """A run that ended must be recorded as ended, whatever the store says at the moment; and one that

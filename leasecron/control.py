@@ -5,16 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
 from typing import Any, Final
 
 from leasecron.asked import LOOK_EVERY, Run, sleep
+from leasecron.backends.base import Backend
 from leasecron.backends.plain import check_control
 from leasecron.backfill import MOST_SLOTS, Backfill, MissingSlots, check_range
+from leasecron.clock import Clock
 from leasecron.declarations import Declarations
 from leasecron.errors import BackendError, BackendUnavailable, ConfigurationError, shown
-from leasecron.jobs import check_name, declaration_of
+from leasecron.jobs import DeclaredJob, check_name, declaration_of
+from leasecron.lifecycle import Lifecycle
 from leasecron.model import (
     MOST_OF_NOTE,
     BackfillState,
@@ -22,19 +25,32 @@ from leasecron.model import (
     NewBackfill,
     NewRun,
     RunState,
-    from_seconds,
 )
+from leasecron.options import JobOptions
 from leasecron.schedules import Schedule
 
 NOTICED_WITHIN: Final = 5.0
 """Seconds within which whoever declares a job has taken note of a run that is asked for."""
 
 _MOST_NAMED = 20
+_MOST_TAKEN = 10_000
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Controls(Declarations):
     """The part of a scheduler that acts on jobs in the store, whether it runs itself or not."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        defaults: JobOptions,
+        tz: str | tzinfo,
+        jobs: dict[str, DeclaredJob],
+        lifecycle: Lifecycle,
+        backend: Backend,
+    ) -> None:
+        super().__init__(clock, defaults, tz, jobs, lifecycle, backend)
+        self._taken: dict[tuple[str, datetime], object] = {}  # by runs that were asked for here
 
     @property
     @abstractmethod
@@ -55,19 +71,22 @@ class Controls(Declarations):
         """
         check_control(self._backend, "trigger()")
         check_name(name)
-        self._refuse_paused("trigger", name)
-        run = self._put_in(name)
-        try:
-            noticed = self._is_noticed(name, lambda: self._has_begun(run))
-        except BaseException:  # whoever is not given the run cannot ask for it again
-            with suppress(BackendError):
-                self._withdraw(run)
-            raise
-        if not noticed and self._withdraw(run):
-            raise ConfigurationError(
-                f"no instance that declares job {shown(name)} has taken note of the run within"
-                f" {NOTICED_WITHIN:g} s, so it is taken back; declared were {self._known()}"
-            )
+        with self._lifecycle.kept_open():
+            self._refuse_paused("trigger", name)
+            run = self._next_run(name)
+            try:
+                while not self._put_in(run):
+                    run = self._next_run(name)
+                noticed = self._is_noticed(name, lambda: self._has_begun(run))
+            except BaseException:  # whoever is not given the run cannot ask for it again
+                with suppress(BackendError):
+                    self._withdraw(run)
+                raise
+            if not noticed and self._withdraw(run):
+                raise ConfigurationError(
+                    f"no instance that declares job {shown(name)} has taken note of the run within"
+                    f" {NOTICED_WITHIN:g} s, so it is taken back; declared were {self._known()}"
+                )
         return run
 
     def pause(self, name: str, note: str = "") -> None:
@@ -94,12 +113,14 @@ class Controls(Declarations):
         self,
         name: str,
         start: datetime,
-        end: datetime,
+        end: datetime | None = None,
         *,
         most: int = MOST_SLOTS,
         schedule: Schedule | None = None,
     ) -> Backfill:
         """Have every slot in ``start <= slot < end`` run that never succeeded; return at once.
+
+        Without ``end`` the range ends now.
 
         They are run oldest first, one at a time, by any instances that declare the job, with the
         trigger ``backfill`` and attempts that begin anew. A slot that fails, retries included, does
@@ -115,29 +136,34 @@ class Controls(Declarations):
         :class:`BackendError`.
         """
         check_control(self._backend, "backfill()")
-        slots = self.missing(name, start, end, schedule=schedule)
         _check_most(name, most)
-        self._refuse_paused("backfill", name)
-        total = slots.count(name, most)
-        wanted = NewBackfill(name, start, end, total, self.instance)
-        begun = self._ask("add_backfill", lambda backend: backend.add_backfill(wanted))
-        if (begun.start, begun.end, begun.instance) != (start, end, self.instance):
-            raise ConfigurationError(
-                f"backfill of job {shown(name)}: one goes on already, from"
-                f" {begun.start.isoformat()} to {begun.end.isoformat()}, asked for by"
-                f" {shown(begun.instance)}; wait for its end or cancel it"
-            )
-        backfill = self._handle(begun)
-        if not self._is_noticed(name, backfill.has_begun):
-            backfill.cancel()
-            raise ConfigurationError(
-                f"no instance that declares job {shown(name)} has taken note of the backfill within"
-                f" {NOTICED_WITHIN:g} s, so it is cancelled; declared were {self._known()}"
-            )
+        with self._lifecycle.kept_open():
+            slots = self.missing(name, start, end, schedule=schedule)
+            self._refuse_paused("backfill", name)
+            total = slots.count(name, most)
+            backfill = self._begin(NewBackfill(name, slots.start, slots.end, total, self.instance))
+            try:
+                noticed = self._is_noticed(name, backfill.has_begun)
+            except BaseException:  # nobody knows then that it has begun
+                with suppress(BackendError):
+                    backfill.cancel()
+                raise
+            if not noticed:
+                backfill.cancel()
+                raise ConfigurationError(
+                    f"no instance that declares job {shown(name)} has taken note of the backfill"
+                    f" within {NOTICED_WITHIN:g} s, so it is cancelled; declared were"
+                    f" {self._known()}"
+                )
         return backfill
 
     def missing(
-        self, name: str, start: datetime, end: datetime, *, schedule: Schedule | None = None
+        self,
+        name: str,
+        start: datetime,
+        end: datetime | None = None,
+        *,
+        schedule: Schedule | None = None,
     ) -> MissingSlots:
         """Return the slots in ``start <= slot < end`` that never succeeded, as a backfill has them.
 
@@ -146,10 +172,10 @@ class Controls(Declarations):
         """
         check_control(self._backend, "backfill()")
         check_name(name)
-        check_range(name, start, end, self._now())
+        since, until = check_range(name, start, end, self._now())
         of_job = schedule or self.declared(name).schedule
-        found = self._ask("succeeded", lambda backend: backend.succeeded(name, start, end))
-        return MissingSlots(of_job, start, end, frozenset(found))
+        found = self._ask("succeeded", lambda backend: backend.succeeded(name, since, until))
+        return MissingSlots(of_job, since, until, frozenset(found))
 
     def current_backfill(self, name: str) -> Backfill | None:
         """Return the newest backfill of a job, whether it goes on or has ended.
@@ -161,6 +187,16 @@ class Controls(Declarations):
         begun = self._ask("backfill", lambda backend: backend.backfill(name))
         return None if begun is None else self._handle(begun)
 
+    def _begin(self, wanted: NewBackfill) -> Backfill:
+        begun = self._ask("add_backfill", lambda backend: backend.add_backfill(wanted))
+        if (begun.start, begun.end, begun.instance) != (wanted.start, wanted.end, wanted.instance):
+            raise ConfigurationError(
+                f"backfill of job {shown(wanted.job)}: one goes on already, from"
+                f" {begun.start.isoformat()} to {begun.end.isoformat()}, asked for by"
+                f" {shown(begun.instance)}; wait for its end or cancel it"
+            )
+        return self._handle(begun)
+
     def _handle(self, begun: BackfillState) -> Backfill:
         name = begun.job
         return Backfill(
@@ -168,6 +204,7 @@ class Controls(Declarations):
             self._clock,
             lambda: self._ask("backfill", lambda backend: backend.backfill(name)),
             lambda: self._ask("cancel_backfill", lambda backend: backend.cancel_backfill(name)),
+            self._lifecycle.kept_open,
         )
 
     def _act(self, what: str, name: str, act: Callable[[Any], bool]) -> None:
@@ -186,17 +223,21 @@ class Controls(Declarations):
                 f"{what}: the store knows no job {shown(name)}; it knows {self._known()}"
             )
 
-    def _put_in(self, name: str) -> Run:
-        slot = from_seconds(self._clock.wall())
-        while True:
-            if not slot.microsecond:  # where slots of schedules are
-                slot += _MILLISECOND
-            run = Run(name, slot, self._clock, self._look_at(name, slot))
-            if self._is_taken(self._new(run)):
-                return run
-            slot += _MILLISECOND
+    def _next_run(self, name: str) -> Run:
+        """Return a run of this moment, at no whole second, where slots of schedules are.
 
-    def _is_taken(self, new: NewRun) -> bool:
+        None is returned twice, whichever threads ask in one millisecond.
+        """
+        slot, mine = self._now(), object()
+        while not slot.microsecond or self._taken.setdefault((name, slot), mine) is not mine:
+            slot += _MILLISECOND
+        if len(self._taken) > _MOST_TAKEN:
+            self._taken.clear()  # long past
+        look = self._look_at(name, slot)
+        return Run(name, slot, self._clock, look, self._lifecycle.kept_open)
+
+    def _put_in(self, run: Run) -> bool:
+        new = self._new(run)
         (taken,) = self._ask("add_runs", lambda backend: backend.add_runs([new]))
         return bool(taken)
 

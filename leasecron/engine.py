@@ -136,6 +136,8 @@ class Engine:
         if not (self._stopping or job.removed or self._jobs.get(job.name) is job):
             self._jobs[job.name] = job
             self.recovery.recover(job)
+            if self._has_control and self.started:  # else it is looked soon enough
+                self._inbox.look_soon()
 
     def _remove(self, job: DeclaredJob) -> None:
         if self._jobs.get(job.name) is job:

@@ -96,7 +96,7 @@ class Executor:
         if self._bus.wants("start"):
             self._bus.emit(
                 RunStarted(
-                    at=from_seconds(run.started_at),
+                    at=self._bus.now() if run.tried else from_seconds(run.started_at),
                     job=run.claim.job,
                     slot=run.claim.slot,
                     instance=run.claim.instance,
@@ -111,6 +111,7 @@ class Executor:
             run.timeout = self._timers.after(
                 run.job.options.timeout, self._winner.step, run, self._timed_out
             )
+        run.tried = True
         self._workers.give(run)
 
     def _call_handler(self, run: LiveRun) -> None:
@@ -243,7 +244,7 @@ class Executor:
             keep_lease=run.running,
             # An attempt that starved its own heartbeat counts, or it would be tried for ever.
             counted=run.reason == "lease-lost",
-            pause=_note(run.result) if run.job.options.pause_on_failure else None,
+            pause=_note(run.result) if run.pauses_its_job else None,
         )
         # Who had to make way for a newer run has come to its end: nobody goes on with it.
         kind: Kind = "release" if interrupted and run.reason != "replaced" else "finish"

@@ -52,20 +52,19 @@ class Inbox:
         self._runner = runner
         self._job_named = job_named
         self._asked = False  # and the answer has yet to come
+        self._again = False  # what was told since then may not be in it
         self._later: Timer | None = None
         self._due = 0.0  # when it looks again, if it does
         self._failing = False
         self._known: set[Key] = set()  # at the last look
         self._waiting: set[Key] = set()  # were not begun then
-        self._backfilling = Backfilling(
-            timers, store, bus, job_named, look_soon=lambda: self._look_in(0.0)
-        )
+        self._backfilling = Backfilling(timers, store, bus, job_named, self.look_soon)
 
     def look(self) -> None:
         """Ask the store now, and from then on as often as it has to be."""
         self._later = None
         if self._asked:  # but maybe too early to know of what was told since
-            self._look_in(_AT_ONCE)
+            self._again = True
             return
         self._asked = True
         self._store.submit_other(
@@ -83,7 +82,11 @@ class Inbox:
     def run_ended(self, key: Key) -> None:
         """Take note that a run has ended here: a backfill goes on at once."""
         if key in self._known:
-            self._look_in(0.0)
+            self.look_soon()
+
+    def look_soon(self) -> None:
+        """Ask the store as soon as what goes on now is done."""
+        self._look_in(0.0)
 
     def _look_in(self, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
@@ -96,6 +99,9 @@ class Inbox:
 
     def _found(self, answer: _Answer | BaseException) -> None:
         self._asked = False
+        if self._again:
+            self._again = False
+            self._look_in(_AT_ONCE)
         # Instances that were started together do not ask together.
         soon = TRY_AGAIN * (0.75 + self._clock.random.random() / 4)
         if isinstance(answer, BaseException):

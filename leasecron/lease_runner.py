@@ -20,7 +20,7 @@ from leasecron.errors import BackendUnavailable
 from leasecron.events import EventBus, RunFailed
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
-from leasecron.model import Claim, ClaimAnswer, Ending, LeaseState, Origin
+from leasecron.model import WAITING, Claim, ClaimAnswer, Ending, LeaseState, Origin
 from leasecron.room import Request
 from leasecron.runner import Runner
 from leasecron.runs import LiveRun
@@ -74,6 +74,11 @@ class LeaseRunner(Runner):
         for run in self._runs.values():
             if run.needs_lease and run.lease is not None and not run.lease.queued:
                 self._beat(run, run.lease)
+
+    def too_late(self, job: DeclaredJob, slot: datetime) -> None:
+        """Tell of a slot that is not run any more, and so replaces no run."""
+        super().too_late(job, slot)
+        self._backups.replaces_nothing(job, slot)
 
     def forget(self, job: DeclaredJob) -> None:
         """Claim and watch no run of ``job`` any more; a live one goes on."""
@@ -144,6 +149,7 @@ class LeaseRunner(Runner):
             self._skip(request, answer)
         match answer.outcome:
             case "running":
+                self._backups.has_begun(request.key)
                 self.watch(request.job, request.slot)
             case "overlap":
                 self._overlap(request, answer)
@@ -162,7 +168,9 @@ class LeaseRunner(Runner):
         if answer.other is not None:
             self.watch(request.job, answer.other)
         self.watch(request.job, request.slot)
-        self._backups.stands_behind(request.job, request.slot)
+        # Of what is claimed as a takeover there is a row, which waits in the store.
+        waits = request.mode == "takeover" or request.job.options.overlap in WAITING
+        self._backups.stands_behind(request.key, waits=waits)
 
     def _failed(self, request: Request, claim: Claim, error: BaseException) -> None:
         if not self._wanted(request.job):
@@ -170,6 +178,7 @@ class LeaseRunner(Runner):
         if request.mode == "claim":
             self._outage_told = True
             self._bus.error("claim", error, request.job.name, request.slot)
+            self._backups.replaces_nothing(request.job, request.slot)
         else:
             self._check_failed(request.job, request.slot, error)
         # The store may have taken the claim and failed to say so: a backup will find that out.

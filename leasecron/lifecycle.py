@@ -10,7 +10,7 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from leasecron import forks
 from leasecron.backends.base import Backend
 from leasecron.clock import Clock, Waker
 from leasecron.engine import Engine
-from leasecron.errors import SchedulerStateError
+from leasecron.errors import BackendUnavailable, SchedulerStateError
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
 from leasecron.logger import logger
@@ -48,6 +48,7 @@ class Lifecycle:
         self._restart_after_fork = restart_after_fork
         self._engine: Engine | None = None
         self._queues: set[StoreQueue] = set()
+        self._kept_open: list[StoreQueue] = []
         self._starting = threading.Lock()
 
     # What the rest of the scheduler asks
@@ -90,11 +91,34 @@ class Lifecycle:
         if engine is not None and engine.started:
             with contextlib.suppress(SchedulerStateError):  # it was stopped in this moment
                 return engine.store.ask(operation, function, _ASK_WAIT)
+        if self._kept_open:
+            with contextlib.suppress(SchedulerStateError, IndexError):  # closed in this moment
+                return self._kept_open[-1].ask(operation, function, _ASK_WAIT)
+        with self._opened() as store:
+            return store.ask(operation, function, _ASK_WAIT)
+
+    @contextlib.contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Keep the store open for several calls of :meth:`ask`, also when not running.
+
+        One that cannot be opened now is opened by each call.
+        """
+        with contextlib.ExitStack() as stack:
+            if not self.running:
+                with contextlib.suppress(BackendUnavailable):
+                    store = stack.enter_context(self._opened())
+                    self._kept_open.append(store)
+                    stack.callback(self._kept_open.remove, store)
+            yield
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[StoreQueue]:
+        self._refuse_inherited()
         store = StoreQueue(self._backend, self._clock, lambda *_: None)
         self._note_queue(store)
         try:
             store.open()
-            return store.ask(operation, function, _ASK_WAIT)
+            yield store
         finally:
             self._close_queue(store)
 
@@ -235,6 +259,7 @@ class Lifecycle:
         """Take all threads for gone, as they are in a forked child and after a simulated crash."""
         self._engine = None
         self._queues = set()
+        self._kept_open = []
         self._starting = threading.Lock()
 
     def stop_firing(self) -> None:

@@ -90,14 +90,12 @@ class Recovery:
             raise
 
     def _ask(self, job: DeclaredJob) -> None:
-        declaration = declaration_of(job)
-        post, step = self._timers.post, self._step
-        self._store.submit("declare", declaration, post, step, job, self._declared, job)
         if isinstance(job.schedule, Once):
             one_off = OneOff(job.name, job.schedule.instant)
+            post, step = self._timers.post, self._step
             self._store.submit("fix", one_off, post, step, job, self._fixed, job)
-        elif self._leases is not None:
-            self._ask_for_unfinished(job)
+        else:
+            self._declare(job)
 
     def _fixed(self, job: DeclaredJob, at: datetime | BaseException, _asked_at: float) -> None:
         """Adopt the instant at which a job runs that runs once."""
@@ -108,11 +106,13 @@ class Recovery:
             self._ask_later(job)
             return
         job.schedule = Once(at)
-        self._ask_for_unfinished(job)
+        self._declare(job)
 
-    def _ask_for_unfinished(self, job: DeclaredJob) -> None:
+    def _declare(self, job: DeclaredJob) -> None:
         post, step = self._timers.post, self._step
-        self._store.submit("unfinished", job.name, post, step, job, self._recovered, job)
+        self._store.submit("declare", declaration_of(job), post, step, job, self._declared, job)
+        if self._leases is not None:
+            self._store.submit("unfinished", job.name, post, step, job, self._recovered, job)
 
     def _declared(
         self, job: DeclaredJob, first_seen: datetime | BaseException, asked_at: float

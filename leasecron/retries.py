@@ -77,14 +77,14 @@ class Retries:
 
     def go_on(self, run: LiveRun) -> None:
         """Make the next step of a run that waits, if it is time for one."""
-        if run.running:
+        if run.running or run.counting:
             return
         if run.signal.told:
             if run.retry_timer is not None:
                 self._timers.cancel(run.retry_timer)
             run.retrying = False
             self._end(run)
-        elif not run.counting and run.retry_timer is None:
+        elif run.retry_timer is None:
             chance = self._clock.random.random()
             delay = run.job.options.retry_delay(run.retries, chance)
             run.retry_timer = self._timers.after(delay, self._step, run, self._try_again)

@@ -47,7 +47,14 @@ class Runner(ABC):
         self._tokens = random.Random()
         self._runs: dict[Key, LiveRun] = {}
         self._claiming: set[Key] = set()
-        self._room = Room(max_running, self._claiming, clock, timers, self._enter, self._too_late)
+        self._room = Room(
+            max_running,
+            self._claiming,
+            clock,
+            timers,
+            self._enter,
+            lambda request: self.too_late(request.job, request.slot),
+        )
         self._stopping = False
         self._warned_of_clock = False
 
@@ -67,6 +74,10 @@ class Runner(ABC):
     @abstractmethod
     def clocks_jumped(self) -> None:
         """Take note that a clock has jumped."""
+
+    def too_late(self, job: DeclaredJob, slot: datetime) -> None:
+        """Tell of a slot that is not run any more."""
+        self._bus.skip(job.name, slot, "late")
 
     def forget(self, job: DeclaredJob) -> None:
         """Claim no run of ``job`` any more; a live one goes on."""
@@ -144,7 +155,7 @@ class Runner(ABC):
             self._room.leave()
             return
         ahead = (request.slot - self._timers.now()).total_seconds()
-        if ahead > 0 and request.mode == "claim" and request.trigger != "manual":
+        if ahead > 0 and request.mode == "claim":
             # The clock was set back while the slot waited: no run starts before its time.
             self._run_later(request, min(ahead, MAX_WAIT))
             self._room.leave()
@@ -214,7 +225,7 @@ class Runner(ABC):
         """Tell why a claim did not win, and ask again for one that came too early."""
         match answer.outcome:
             case "late":
-                self._too_late(request)
+                self.too_late(request.job, request.slot)
             case "early":
                 self._early(request, answer.wait or 1.0)
             case "overlap":
@@ -232,6 +243,3 @@ class Runner(ABC):
 
     def _run_later(self, request: Request, wait: float) -> None:
         self._timers.after(wait, self.run, request.job, request.slot, request.trigger)
-
-    def _too_late(self, request: Request) -> None:
-        self._bus.skip(request.job.name, request.slot, "late")

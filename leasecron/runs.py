@@ -52,6 +52,7 @@ class LiveRun:
         "started_at",
         "tick",
         "timeout",
+        "tried",
     )
 
     def __init__(
@@ -78,6 +79,7 @@ class LiveRun:
         self.has_place = True  # among those that its instance runs
         self.timeout: Timer | None = None
         self.tick: Timer | None = None  # of its heartbeats
+        self.tried = False  # in this attempt
         self.retries = retries  # how often it was tried again, in attempts before as well
         self.retrying = False  # from when a try has failed until the next one begins
         self.counting = False  # while the store has not heard of that
@@ -94,6 +96,12 @@ class LiveRun:
     def needs_lease(self) -> bool:
         """Say whether to keep the lease alive: until the end is recorded and the thread is back."""
         return self.owned and (not self.recorded or self.running)
+
+    @property
+    def pauses_its_job(self) -> bool:
+        """Say whether its end pauses the job: a failure that is for good."""
+        failed = self.result is not None and self.result.status == "failed"
+        return failed and self.job.options.pause_on_failure
 
     def context(self) -> RunContext:
         """Return what the handler is given."""

@@ -243,7 +243,7 @@ class Scheduler(Controls):
         if wall - slot.timestamp() <= job.options.max_late:
             engine.runner.run(job, slot)
             return
-        self._bus.skip(job.name, slot, "late")
+        engine.runner.too_late(job, slot)
         engine.recovery.catch_up_latest(job, now, after=slot)
 
     def _page(self, job: str | None, limit: int, before: RunResult | None) -> list[RunResult]:

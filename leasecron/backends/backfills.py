@@ -62,6 +62,8 @@ def advance(
     _count(row, table)
     row.cursor = slot
     if slot is None:
+        # What did not fail has succeeded, if not by the backfill then by itself.
+        row.succeeded = max(row.succeeded, row.total - row.failed)
         row.cursor, row.ended_at = cursor, moment.wall
         table.put_backfill(row)
         return "ended"
@@ -126,11 +128,11 @@ def _has_to_wait(job: str, slot: int, table: BackfillTable) -> bool:
 def _count(row: BackfillRow, table: BackfillTable) -> None:
     """Count how the run ended that the backfill has come to."""
     found = None if row.cursor is None else table.row(row.job, row.cursor)
-    if found is None or found.origin != "backfill" or found.state not in ENDED:
+    if found is None:
         return
-    if found.state == "success":
+    if found.state == "success":  # by the backfill or, meanwhile, by itself
         row.succeeded += 1
-    else:
+    elif found.origin == "backfill" and found.state in ENDED:
         row.failed += 1
 
 

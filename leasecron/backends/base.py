@@ -171,7 +171,7 @@ class ControlBackend(LeaseBackend, Protocol):
         """Keep how often runs are tried again; False where the lease is over or another's."""
 
     def add_runs(self, runs: Sequence[NewRun]) -> list[bool]:
-        """Put in runs that nobody has begun; False where the schedule has a run at that slot.
+        """Put in runs that nobody has begun; False where there is another run at that slot.
 
         Repeated, it has no effect and says the same.
         """

@@ -82,7 +82,10 @@ def decide(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAns
         # The answer to an earlier try was lost. Its holder trusts the lease from this call on.
         renew_lease(row, claim.lease, moment)
         table.put(row)
-        return ClaimAnswer("won", attempt=row.attempt, fence=row.fence, retries=row.retries)
+        answer = ClaimAnswer("won", attempt=row.attempt, fence=row.fence, retries=row.retries)
+        if row.attempt == 1 and row.trigger != claim.trigger:
+            answer.trigger = row.trigger  # type: ignore[assignment]  # as it was put in
+        return answer
     abandoned = verdict == "abandon"
     if abandoned and claim.pause_on_failure:
         table.pause(claim.job, ABANDONED)
@@ -180,7 +183,9 @@ def _wait(claim: Claim, slot: int, table: RunTable, moment: Moment) -> ClaimAnsw
         waiting.state = "replaced"
         answer = ClaimAnswer("done", holder=claim.instance)
     elif claim.overlap == "cancel":
-        for row in [*runs.live.values()]:
+        # One whose lease is over too: it is not taken over then.
+        goes_on = [row for row in runs.over.values() if _goes_on(row)]
+        for row in [*runs.live.values(), *goes_on]:
             if row.slot < slot and replaces(row) and not row.cancelled:
                 row.cancelled = True
                 table.put(row)

@@ -23,6 +23,7 @@ from leasecron.backends.memory_tables import NOTHING, Tables, prunable_fences, p
 from leasecron.backends.rows import (
     ENDED,
     Moment,
+    may_be,
     pauses_kept,
     read_moment,
     run_state,
@@ -308,7 +309,7 @@ def _add_run(run: NewRun, slot: int, tables: Tables, moment: Moment) -> bool:
     if row is None:
         tables.put(new_row(run, slot, moment))
         return True
-    return row.origin != "scheduled"
+    return may_be(run, row)
 
 
 def _kept(result: RunResult) -> RunResult:

@@ -23,15 +23,17 @@ BEGIN
             true, 0, {schema}.origin_of(a.trigger), false
         FROM asked AS a ORDER BY a.job, a.slot, a.place
         ON CONFLICT (job, slot) DO NOTHING
-        RETURNING job, slot
+        RETURNING job, slot, instance
     ), notices AS (
         SELECT pg_notify({channel}, slot || ' ' || job) FROM added
     )
     SELECT
         json_agg(
-            (a.job, a.slot) IN (SELECT job, slot FROM added) OR EXISTS (
+            (a.job, a.slot, a.instance) IN (SELECT job, slot, instance FROM added) OR EXISTS (
+                -- Who has begun it stands in the place of whoever asked for it.
                 SELECT FROM {schema}.runs AS r
                 WHERE r.job = a.job AND r.slot = a.slot AND r.origin <> 'scheduled'
+                AND (r.attempt > 0 OR r.instance = a.instance)
             ) ORDER BY a.place
         ),
         (SELECT count(*) FROM notices)

@@ -74,10 +74,10 @@ DECLARE
     run {schema}.runs;
 BEGIN
     SELECT * INTO run FROM {schema}.runs
-    WHERE job = backfill.job AND slot = backfill.cursor AND origin = 'backfill';
-    IF run.state = 'success' THEN
+    WHERE job = backfill.job AND slot = backfill.cursor;
+    IF run.state = 'success' THEN -- by the backfill or, meanwhile, by itself
         backfill.succeeded := backfill.succeeded + 1;
-    ELSIF run.state NOT IN ('claimed', 'released') THEN
+    ELSIF run.origin = 'backfill' AND run.state NOT IN ('claimed', 'released') THEN
         backfill.failed := backfill.failed + 1;
     END IF;
     RETURN backfill;
@@ -117,6 +117,8 @@ BEGIN
     END IF;
     IF next_slot IS NULL THEN
         backfill := {schema}.counted(backfill);
+        -- What did not fail has succeeded, if not by the backfill then by itself.
+        backfill.succeeded := greatest(backfill.succeeded, backfill.total - backfill.failed);
         backfill.ended_at := now;
         PERFORM {schema}.keep_backfill(backfill);
         RETURN to_json('ended'::text);

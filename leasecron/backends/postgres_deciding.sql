@@ -109,7 +109,8 @@ BEGIN
         answer.other := other.slot;
         IF item.overlap = 'cancel' THEN
             UPDATE {schema}.runs AS o SET cancelled = true
-            WHERE o.job = item.job AND o.slot < item.slot AND {schema}.is_alive(o, now)
+            WHERE o.job = item.job AND o.slot < item.slot
+            AND ({schema}.is_alive(o, now) OR NOT {schema}.has_ended(o))
             AND o.attempt > 0 AND o.origin = 'scheduled' AND NOT o.cancelled;
         END IF;
     ELSE
@@ -217,6 +218,9 @@ BEGIN
             answer.outcome := 'won';
             answer.fence := run.fence;
             answer.retries := run.retries;
+            IF run.attempt = 1 AND run.trigger <> item.trigger THEN
+                answer.trigger := run.trigger;
+            END IF;
         ELSE
             answer.outcome := 'running';
             answer.holder := run.instance;

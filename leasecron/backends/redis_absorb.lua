@@ -3,22 +3,23 @@
 -- same fences, how many records are of other attempts than what has their place.
 
 local names, jobs_known, marks, jobs, slots, rows_known, fences_of, records_of, texts, paused,
-    pauses_known, next_fence = unpack(asked)
+    pauses_known, backfills_known, next_fence = unpack(asked)
 
 local known = read(JOBS, names)
 local changes, pruned = {}, {}
 local new_jobs, new_runs, new_results, clashing = 0, 0, 0, 0
 for i, name in ipairs(names) do
-    local first, last, schedule = unpack(jobs_known[i])
+    local first, last, schedule, once_at = unpack(jobs_known[i])
+    once_at = once_at ~= cjson.null and once_at or nil
     if known[i] then
-        local before
-        before, last, schedule = unpacked(known[i])
-        first = math.min(first, before)
+        local before, fixed
+        before, last, schedule, fixed = unpacked(known[i])
+        first, once_at = math.min(first, before), fixed or once_at
     else
         new_jobs = new_jobs + 1
     end
     changes[#changes + 1] = name
-    changes[#changes + 1] = pack(first, last, schedule)
+    changes[#changes + 1] = pack(first, last, schedule, once_at)
     if marks[i] ~= cjson.null then
         local mark = tonumber(call('HGET', PRUNED, name) or marks[i])
         pruned[#pruned + 1] = name
@@ -43,12 +44,8 @@ for i, job in ipairs(jobs) do
         if row.released_fence == cjson.null then
             row.released_fence = nil
         end
-        if row.attempt > 0 and row.origin == 'scheduled' then
-            add_slot(job, row.slot, row.place)
-        else
-            new_slots[#new_slots + 1] = 0
-            new_slots[#new_slots + 1] = APART .. row.place
-        end
+        new_slots[#new_slots + 1] = 0
+        new_slots[#new_slots + 1] = listed_as(row)
         put(row)
         new_runs = new_runs + 1
     end
@@ -94,6 +91,12 @@ end
 save_records()
 save()
 save_pauses()
+for _, values in ipairs(backfills_known) do
+    local row = backfill_from(values)
+    if not backfill_of(row.job) then
+        put_backfill(row)
+    end
+end
 
 if next_fence > tonumber(meta[2]) + 1 then
     call('HSET', META, 'fence', digits(next_fence - 1))

@@ -14,7 +14,9 @@ for i, job in ipairs(jobs) do
     if is_new then
         row = add_run(job, slots[i], places[i], instances[i], triggers[i], 'released')
     end
-    local is_added = is_new or row.origin ~= 'scheduled'
+    -- Who has begun it stands in the place of whoever asked for it.
+    local is_its_own = row.attempt > 0 or row.instance == instances[i]
+    local is_added = is_new or (row.origin ~= 'scheduled' and is_its_own)
     if is_added and row.state == 'released' then
         can_be_begun[#can_be_begun + 1] = row
     end

@@ -31,7 +31,7 @@ local function answer(outcome, attempt, given, holder, other, closed, abandoned,
     )
 end
 
--- The open runs of a job: of those with a live lease who holds them, of the others their rows.
+-- The open runs of a job, by slot: those with a live lease, and the others.
 local standings = {}
 
 local function standing_of(job)
@@ -41,7 +41,7 @@ local function standing_of(job)
         for slot in pairs(open_of(job)) do
             local row = row_at(job, slot, place_of(job, slot))
             if row and is_alive(row) then
-                found.live[slot] = row.instance
+                found.live[slot] = row
             else
                 found.over[slot] = row
             end
@@ -75,6 +75,17 @@ local function close(row, state, closed)
     row.cancelled = nil
     end_lease(row)
     put_over(row)
+end
+
+-- List a run that stands in place of older ones, also for those of the same call.
+local new_slots_of = {}
+
+local function add_slot(job, slot, place)
+    new_slots[#new_slots + 1] = 0
+    new_slots[#new_slots + 1] = place
+    local slots = new_slots_of[job] or {}
+    slots[#slots + 1] = slot
+    new_slots_of[job] = slots
 end
 
 local function claimed_since(job, slot, place)
@@ -145,7 +156,7 @@ local function win(i, row)
     ) .. (row and pack(retries, origin) or ''))
     set_open(job, slot, true)
     if standings[job] then
-        standings[job].live[slot] = instances[i]
+        standings[job].live[slot] = {instance = instances[i], origin = origin}
         standings[job].over[slot] = nil
     end
     if not row and #closed == 0 then
@@ -162,9 +173,9 @@ local function overlap(i)
     end
     local standing = standing_of(job)
     local oldest, holder
-    for each, instance in pairs(standing.live) do
+    for each, other in pairs(standing.live) do
         if each ~= slot and (not oldest or each < oldest) then
-            oldest, holder = each, instance
+            oldest, holder = each, other.instance
         end
     end
     if not oldest and overlaps[i] == 'queue' then
@@ -179,18 +190,37 @@ local function overlap(i)
     return oldest and answer('overlap', nil, nil, holder, oldest)
 end
 
+-- Say whether only runs of backfills stand in the way: those cost the schedule no slot.
+local function is_behind_backfill(i)
+    for each, other in pairs(standing_of(jobs[i]).live) do
+        if each ~= slots[i] and other.origin ~= 'backfill' then
+            return false
+        end
+    end
+    return true
+end
+
+-- Tell the older runs of the schedule that are at work to make way.
+local function cancel_older(job, slot)
+    local standing = standing_of(job)
+    for each in pairs(open_of(job)) do
+        local row = each < slot and row_at(job, each, place_of(job, each))
+        local goes_on = row and (standing.live[each] or not ENDED[row.state])
+        if goes_on and row.attempt > 0 and row.origin == 'scheduled' and not row.cancelled then
+            row.cancelled = true
+            put_same(row)
+            if standing.over[each] then
+                standing.over[each] = row
+            end
+        end
+    end
+end
+
 -- Keep a slot that has to wait for an older run; of those that wait, only the newest will run. With
--- the rule 'cancel' the older runs of the schedule are told to make way.
+-- the rule 'cancel' it has the older ones make way, unless it will not be begun itself.
 local function wait(i, behind)
     local job, slot, place = jobs[i], slots[i], places[i]
     local standing = standing_of(job)
-    for each in pairs(overlaps[i] == 'cancel' and standing.live or {}) do
-        local row = each < slot and row_at(job, each, place_of(job, each))
-        if row and row.origin == 'scheduled' and not row.cancelled then
-            row.cancelled = true
-            put_same(row)
-        end
-    end
     local is_newest = not claimed_since(job, slot, place)
     for each, other in pairs(standing.over) do
         if other.attempt == 0 and other.origin == 'scheduled' then
@@ -200,6 +230,9 @@ local function wait(i, behind)
                 is_newest = false
             end
         end
+    end
+    if is_newest and overlaps[i] == 'cancel' then
+        cancel_older(job, slot)
     end
     local state = is_newest and 'released' or 'replaced'
     local row = add_run(job, slot, place, instances[i], triggers[i], state)
@@ -240,7 +273,7 @@ local function decide(i)
             return answer('late')
         end
         local behind = overlap(i)
-        if behind and overlaps[i] ~= 'skip' then
+        if behind and (overlaps[i] ~= 'skip' or is_behind_backfill(i)) then
             return wait(i, behind)
         end
         return behind or win(i)
@@ -253,7 +286,8 @@ local function decide(i)
         -- The answer to an earlier try was lost. Its holder trusts the lease from this call on.
         row.lease_until = now + leases[i]
         put_same(row)
-        return answer('won', row.attempt, row.fence, nil, nil, nil, false, row.retries)
+        local put_in_by = row.attempt == 1 and row.trigger ~= triggers[i] and row.trigger
+        return answer('won', row.attempt, row.fence, nil, nil, nil, false, row.retries, put_in_by)
     elseif row.cancelled or row.origin == 'scheduled' and claimed_since(job, slot, row.place) then
         close(row, 'replaced', closed)
         return answer('done', nil, nil, row.instance, nil, closed)

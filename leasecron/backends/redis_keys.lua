@@ -1,6 +1,7 @@
 -- Every script of a store begins with this: its keys, its clock, and how numbers are written.
 
-local META, JOBS, RUNS, SLOTS, OPEN, PRUNED, RECORDS, HISTORY, PAUSES, ASKED = unpack(KEYS)
+local META, JOBS, RUNS, SLOTS, OPEN, PRUNED, RECORDS, HISTORY, PAUSES, ASKED, BACKFILLS =
+    unpack(KEYS)
 local call = redis.call
 
 -- The server's clock, and nobody else's, in Unix milliseconds.

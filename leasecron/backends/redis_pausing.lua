@@ -5,9 +5,17 @@ local NO_PAUSES = {}
 local pauses, changed_pauses = {}, {}
 
 local function load_pauses(jobs)
-    local found = call('EXISTS', PAUSES) == 1 and read(PAUSES, jobs) -- as in few stores
-    for i, job in ipairs(jobs) do
-        pauses[job] = found and found[i] and unpacked(found[i]) or NO_PAUSES
+    local has_any = call('EXISTS', PAUSES) == 1 -- as few stores have
+    local names = {}
+    for _, job in ipairs(jobs) do
+        if not pauses[job] then
+            pauses[job] = NO_PAUSES
+            names[#names + 1] = has_any and job or nil
+        end
+    end
+    local found = read(PAUSES, names)
+    for i, job in ipairs(names) do
+        pauses[job] = found[i] and unpacked(found[i]) or NO_PAUSES
     end
 end
 

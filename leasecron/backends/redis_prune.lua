@@ -33,13 +33,18 @@ local function oldest(key, head, last, most, may_go)
     return found
 end
 
+-- Return the newest slot of a list of runs.
+local function newest_of(first)
+    local found = call('ZREVRANGEBYLEX', SLOTS, '(' .. first .. ':', '[' .. first, 'LIMIT', 0, 1)[1]
+    return found and number_of(found, first) or -math.huge
+end
+
 -- The names in the list of runs that can decide nothing any more: both the slot and the end of the
--- lease are long past. On the job's newest one by schedule depends what replaces what, and a run
--- that nobody has begun is to be run.
+-- lease are long past. On the job's newest one, by schedule or in a backfill, does what replaces
+-- what; a run that nobody has begun is to be run.
 local function old_runs(job, keep)
     local head = head_of(job)
-    local found = call('ZREVRANGEBYLEX', SLOTS, '(' .. head .. ':', '[' .. head, 'LIMIT', 0, 1)[1]
-    local newest = found and number_of(found, head) or -math.huge
+    local newest = math.max(newest_of(head), newest_of(BACKFILLED .. head))
     local function listed_by(first, limit)
         local last = '(' .. first .. ordered(math.max(-1e15, limit))
         return oldest(SLOTS, first, last, 1e9, function(name)
@@ -50,14 +55,17 @@ local function old_runs(job, keep)
             elseif is_alive(row) or row.attempt == 0 and not ENDED[row.state] then
                 return false
             end
-            return (row.origin ~= 'scheduled' or slot < newest)
+            return (row.origin == 'manual' or slot < newest)
                 and math.max(slot, row.lease_until) + keep < now
         end)
     end
     local limit = math.ceil(now - keep)
-    local names = listed_by(head, math.min(limit, newest))
-    for _, name in ipairs(listed_by(APART .. head, limit)) do
-        names[#names + 1] = name
+    local names = {}
+    for _, apart in ipairs({'', BACKFILLED, APART}) do
+        local last = apart == APART and limit or math.min(limit, newest)
+        for _, name in ipairs(listed_by(apart .. head, last)) do
+            names[#names + 1] = name
+        end
     end
     return names
 end
@@ -67,15 +75,15 @@ local function remove_runs(job, names, last)
     local mark = tonumber(call('HGET', PRUNED, job) or -math.huge)
     local before = mark
     for i = 1, last do
-        local is_apart = string.sub(names[i], 1, 1) == APART
-        local slot = number_of(names[i], is_apart and APART .. head or head)
+        local apart = string.sub(names[i], 1, #names[i] - #ordered(0) - #head)
+        local slot = number_of(names[i], apart .. head)
         local place = place_of(job, slot)
         local row = row_at(job, slot, place)
         if row and row.state == 'claimed' then
             record_lost(row) -- of an attempt that nobody saw the end of
         end
         remove(row or {job = job, slot = slot, place = place, origin = 'scheduled'}, names[i])
-        if not is_apart or row and row.origin == 'scheduled' then
+        if apart == '' or row and row.origin == 'scheduled' then
             mark = math.max(mark, slot)
         end
     end

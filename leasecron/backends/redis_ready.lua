@@ -4,7 +4,7 @@
 local kinds = {
     [META] = 'hash', [JOBS] = 'hash', [RUNS] = 'hash', [SLOTS] = 'zset',
     [OPEN] = 'hash', [PRUNED] = 'hash', [RECORDS] = 'hash', [HISTORY] = 'zset',
-    [PAUSES] = 'hash', [ASKED] = 'hash',
+    [PAUSES] = 'hash', [ASKED] = 'hash', [BACKFILLS] = 'hash',
 }
 
 for key, kind in pairs(kinds) do

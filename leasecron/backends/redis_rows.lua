@@ -94,13 +94,19 @@ end
 local open_slots, changed_open = {}, {}
 
 local function load_open(jobs)
-    local found = read(OPEN, jobs)
-    for i, job in ipairs(jobs) do
-        local slots = {}
+    local names = {} -- each once: many runs of a call may be of one job, and many of its open
+    for _, job in ipairs(jobs) do
+        if not open_slots[job] then
+            open_slots[job] = {}
+            names[#names + 1] = job
+        end
+    end
+    local found = read(OPEN, names)
+    for i, job in ipairs(names) do
+        local slots = open_slots[job]
         for _, slot in ipairs(found[i] and unpacked(found[i]) or {}) do
             slots[slot] = true
         end
-        open_slots[job] = slots
     end
 end
 
@@ -154,17 +160,10 @@ local function put(row)
 end
 
 -- All runs are listed in the order of their slots. Those that stand in place of older ones, since
--- the schedule has begun them, are listed by their places, and the others of their job apart.
-local APART = '-'
-local new_slots, gone_slots, new_slots_of = {}, {}, {}
-
-local function add_slot(job, slot, place)
-    new_slots[#new_slots + 1] = 0
-    new_slots[#new_slots + 1] = place
-    local slots = new_slots_of[job] or {}
-    slots[#slots + 1] = slot
-    new_slots_of[job] = slots
-end
+-- the schedule has begun them, are listed by their places; those of backfills apart, and the others
+-- of their job apart from both.
+local BACKFILLED, APART = '+', '-'
+local new_slots, gone_slots = {}, {}
 
 local function end_lease(row)
     row.lease_until = math.min(row.lease_until, now)

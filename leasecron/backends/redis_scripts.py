@@ -19,25 +19,30 @@ OLDER = ("1",)
 
 KEYS = (
     *("meta", "jobs", "runs", "slots", "open", "pruned", "records", "history"),
-    *("pauses", "asked"),
+    *("pauses", "asked", "backfills"),
 )
 """The last parts of the names of a store's keys, in the order in which scripts know them."""
 
 _SHARED_BY_CALLS = ("keys", "rows")
 _ALSO_SHARED = {
-    "claim": ("recording", "adding", "pausing"),
+    "claim": ("recording", "listing", "adding", "pausing"),
     "finish": ("pausing",),
     "release": ("telling",),
     "save": ("recording",),
     "history": ("recording",),
-    "add_runs": ("adding", "telling"),
-    "withdraw": ("removing",),
+    "add_runs": ("listing", "adding", "telling"),
+    "withdraw": ("listing", "removing"),
+    "add_backfill": ("backfilling", "telling"),
+    "backfill": ("backfilling",),
+    "backfills": ("backfilling",),
+    "advance": ("recording", "listing", "adding", "pausing", "backfilling", "counting"),
+    "cancel_backfill": ("backfilling", "counting"),
     "pause": ("pausing",),
     "resume": ("pausing",),
     "pauses": ("pausing",),
     "jobs": ("pausing",),
     "prune": ("recording", "removing", "pausing"),
-    "absorb": ("recording", "pausing"),
+    "absorb": ("recording", "listing", "pausing", "backfilling"),
 }
 """A function costs each call that makes it a little, so a script has those that it uses."""
 

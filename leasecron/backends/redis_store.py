@@ -4,7 +4,7 @@ Each call is one script that the server executes for a whole batch, and nothing 
 round trip and one transaction. The server's clock alone decides; that of an instance is of no
 matter. The scripts are in ``redis_*.lua``.
 
-A store is ten keys, whatever the number of its jobs, with one hash tag: ``{leasecron}:runs`` and
+A store is eleven keys, whatever the number of its jobs, with one hash tag: ``{leasecron}:runs`` and
 so on. So a script can name all keys that it touches, a batch of any jobs costs a few commands
 inside the server, the fences of all jobs come from one counter, and in a Redis Cluster a store has
 one hash slot and is whole at one node, which is as fast as a server alone. Prefixes are shared out
@@ -41,6 +41,8 @@ from leasecron.backends.redis_connection import RedisConnection
 from leasecron.backends.redis_urls import Address
 from leasecron.backends.redis_values import (
     answer_of,
+    backfill_state_of,
+    columns_of_page,
     flags,
     heartbeat_answers,
     job_state_of,
@@ -48,8 +50,6 @@ from leasecron.backends.redis_values import (
     record_of,
     run_state_of,
     text_of,
-    values_of_pause,
-    values_of_row,
 )
 from leasecron.backends.redis_wire import Wire
 from leasecron.backends.rows import keys_of, valid_text
@@ -61,6 +61,10 @@ from leasecron.backends.server_backend import (
 )
 from leasecron.backends.transfer import Absorbed, Page
 from leasecron.model import (
+    MAX_RECORDS,
+    Advance,
+    AdvanceAnswer,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Declaration,
@@ -69,7 +73,9 @@ from leasecron.model import (
     JobState,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
+    OneOff,
     Pause,
     Retry,
     RunResult,
@@ -155,6 +161,47 @@ class RedisBackend(ServerBackend[Wire]):
         found = self._call("run_state", job, milliseconds)
         return None if found is None else run_state_of(job, milliseconds, json.loads(found))
 
+    def add_backfill(self, backfill: NewBackfill) -> BackfillState:
+        start, end = to_ms(backfill.start), to_ms(backfill.end)
+        values = (backfill.job, start, end, backfill.total, backfill.instance, self._sender)
+        is_new, text = self._call("add_backfill", *values)
+        if is_new:
+            self._tell(backfill.job, backfill.start)
+        return backfill_state_of(json.loads(text))
+
+    def backfills(self) -> list[BackfillState]:
+        return [backfill_state_of(each) for each in sorted(json.loads(self._call("backfills")))]
+
+    def backfill(self, job: str) -> BackfillState | None:
+        found = self._call("backfill", job)
+        return None if found is None else backfill_state_of(json.loads(found))
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        """Return the slots in ``start <= slot < end`` that succeeded; of many, call by call."""
+        # Runs first: one that is pruned meanwhile has left its record by then.
+        since, last = to_ms(start), to_ms(end)
+        found: set[datetime] = set()
+        while since < last:
+            since, slots = json.loads(self._call("succeeded", job, since, last))
+            found |= {from_ms(slot) for slot in slots}
+        records = self.history(job, limit=MAX_RECORDS)
+        found |= {each.slot for each in records if each.status == "success"}
+        return sorted(slot for slot in found if start <= slot < end)
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        instants = (asked.asked_at, asked.cursor, asked.slot)
+        values = [None if each is None else to_ms(each) for each in instants]
+        answer: AdvanceAnswer = self._call("advance", asked.job, *values).decode()
+        return answer
+
+    def cancel_backfill(self, job: str) -> bool:
+        return bool(self._call("cancel_backfill", job))
+
+    def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
+        names, instants = [each.job for each in jobs], [to_ms(each.at) for each in jobs]
+        found = json.loads(self._call("fix", names, instants)) if jobs else []
+        return [from_ms(at) for at in found]
+
     def pause(self, job: str, note: str) -> bool:
         return bool(self._call("pause", job, valid_text(note)))
 
@@ -178,25 +225,11 @@ class RedisBackend(ServerBackend[Wire]):
 
     def raise_fences(self, next_fence: int) -> None:
         """Give no fence below this one from now on."""
-        self._call("absorb", *([] for _ in range(11)), next_fence)
+        self._call("absorb", *columns_of_page(Page()), next_fence)
 
     def absorb(self, page: Page) -> Absorbed:
         """Keep what is not there yet, without a change of what is; a second time without effect."""
-        counts = self._call(
-            "absorb",
-            [each.name for each in page.jobs],
-            [(each.first_seen, each.last_seen, each.schedule) for each in page.jobs],
-            [each.pruned for each in page.jobs],
-            [row.job for row in page.runs],
-            [row.slot for row in page.runs],
-            [values_of_row(row) for row in page.runs],
-            [each.fence for each in page.results],
-            [each.job for each in page.results],
-            [text_of(each) for each in page.results],
-            [each.job for each in page.pauses],
-            [values_of_pause(each) for each in page.pauses],
-            0,
-        )
+        counts = self._call("absorb", *columns_of_page(page), 0)
         return Absorbed(*counts)
 
     def unfinished(self, jobs: Sequence[str]) -> list[LeaseState]:

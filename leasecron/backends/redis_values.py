@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import astuple
+from datetime import datetime
 from typing import Any
 
 from leasecron.backends.rows import LEASE_ENDED, RunRow, valid_text
 from leasecron.backends.server_backend import early, result_of
+from leasecron.backends.transfer import Page
 from leasecron.model import (
+    BackfillState,
     Claim,
     ClaimAnswer,
     HeartbeatAnswer,
@@ -52,6 +55,24 @@ def answer_of(claim: Claim, values: Sequence[Any]) -> ClaimAnswer:
         abandoned,
         retries,
         trigger,
+    )
+
+
+def columns_of_page(page: Page) -> tuple[Sequence[Any], ...]:
+    """Return all that another store hands over."""
+    return (
+        [each.name for each in page.jobs],
+        [(each.first_seen, each.last_seen, each.schedule, each.once_at) for each in page.jobs],
+        [each.pruned for each in page.jobs],
+        [row.job for row in page.runs],
+        [row.slot for row in page.runs],
+        [values_of_row(row) for row in page.runs],
+        [each.fence for each in page.results],
+        [each.job for each in page.results],
+        [text_of(each) for each in page.results],
+        [each.job for each in page.pauses],
+        [values_of_pause(each) for each in page.pauses],
+        [values_of_backfill(each) for each in page.backfills],
     )
 
 
@@ -109,8 +130,45 @@ def job_state_of(values: Sequence[Any]) -> JobState:
 
 def run_state_of(job: str, slot: int, values: Sequence[Any]) -> RunState:
     """Return how a run stands; another run's record, which a copy may have put there, is none."""
-    state, attempt, retries, instance, found = values
+    state, attempt, retries, instance, found, fence, trigger, began_at, ended_at = values
     latest = None if found is None else record_of(found)
     if latest is not None and (latest.job, to_ms(latest.slot)) != (job, slot):
         latest = None
-    return RunState(job, from_ms(slot), state, attempt, retries, instance, latest)
+    return RunState(
+        job,
+        from_ms(slot),
+        state,
+        attempt,
+        retries,
+        instance,
+        latest,
+        fence or None,
+        trigger,
+        from_ms(began_at),
+        None if ended_at is None else from_ms(ended_at),
+    )
+
+
+def values_of_backfill(backfill: BackfillState) -> list[Any]:
+    """Return what is kept of a backfill, with False for an instant that is not there."""
+    return [
+        to_ms(value) if isinstance(value, datetime) else False if value is None else value
+        for value in astuple(backfill)
+    ]
+
+
+def backfill_state_of(values: Sequence[Any]) -> BackfillState:
+    """Return what is known of a backfill."""
+    job, since, ends, total, instance, asked_at, cursor, succeeded, failed, ended_at = values
+    return BackfillState(
+        job,
+        from_ms(since),
+        from_ms(ends),
+        total,
+        instance,
+        from_ms(asked_at),
+        None if cursor is None else from_ms(cursor),
+        succeeded,
+        failed,
+        None if ended_at is None else from_ms(ended_at),
+    )

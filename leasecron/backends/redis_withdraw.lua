@@ -12,7 +12,7 @@ for i, job in ipairs(jobs) do
     local row = row_at(job, slots[i], places[i])
     local is_waiting = row and row.attempt == 0 and row.origin ~= 'scheduled'
     if is_waiting then
-        remove(row, APART .. row.place)
+        remove(row, listed_as(row))
     end
     answers[i] = is_waiting and '1' or '0'
 end

@@ -189,6 +189,14 @@ def replaces(row: RunRow) -> bool:
     return row.attempt > 0 and row.origin == "scheduled"
 
 
+def may_be(run: NewRun, row: RunRow) -> bool:
+    """Say whether a row may be what this run has become, since it was put in before.
+
+    Who has begun it stands in the place of whoever asked for it.
+    """
+    return row.origin != "scheduled" and (row.attempt > 0 or row.instance == run.instance)
+
+
 def may_be_newest(row: RunRow) -> bool:
     """Say whether the row may be the newest of its job, which is kept: it is of a slot that counts.
 

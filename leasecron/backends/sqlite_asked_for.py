@@ -8,7 +8,15 @@ from datetime import datetime
 from operator import attrgetter
 
 from leasecron.backends.claims import new_row
-from leasecron.backends.rows import Keys, Moment, RunRow, keys_of, run_state, unfinished_state
+from leasecron.backends.rows import (
+    Keys,
+    Moment,
+    RunRow,
+    keys_of,
+    may_be,
+    run_state,
+    unfinished_state,
+)
 from leasecron.backends.sqlite_batches import in_rows
 from leasecron.backends.sqlite_history import result_of
 from leasecron.backends.sqlite_runs import COLUMNS, LoadedRuns, delete_rows, load_rows
@@ -28,7 +36,7 @@ def add_runs(connection: sqlite3.Connection, moment: Moment, runs: Sequence[NewR
         row = table.row(run.job, slot)
         if row is None:
             table.put(new_row(run, slot, moment))
-        answers.append(row is None or row.origin != "scheduled")
+        answers.append(row is None or may_be(run, row))
     table.flush()
     return answers
 

@@ -11,7 +11,7 @@ import click
 from leasecron.backends.base import ControlBackend
 from leasecron.backfill import MOST_SLOTS, Backfill, MissingSlots
 from leasecron.cli.stores import StoreRefused, opened_control, store_option
-from leasecron.errors import printable, shown
+from leasecron.errors import ConfigurationError, printable, shown
 from leasecron.model import BackfillState
 from leasecron.schedules import Schedule, schedule_in_words
 
@@ -77,18 +77,23 @@ def backfill(
     It goes on when the command does not wait for it any longer, after Ctrl-C.
     """
     if cancel:
+        if start or end or dry_run or yes or wait:
+            raise click.UsageError("--cancel goes with no other option but --store")
         _cancel(store, name)
         return
+    if dry_run and (wait or yes):
+        raise click.UsageError("--dry-run begins nothing: leave out --wait and --yes")
     if start is None:
         raise click.UsageError("say where the range begins, with --start, or --cancel")
     with opened_control(store, "backfill") as (scheduler, backend):
         schedule = _schedule_of(backend, name)
-        until = datetime.now(UTC) if end is None else end
         if dry_run:
-            _list(scheduler.missing(name, start, until, schedule=schedule))
+            _list(scheduler.missing(name, start, end, schedule=schedule))
             return
         most = _LARGE if yes else MOST_SLOTS
-        begun = scheduler.backfill(name, start, until, most=most, schedule=schedule)
+        if yes:
+            _say_size(name, scheduler.missing(name, start, end, schedule=schedule))
+        begun = scheduler.backfill(name, start, end, most=most, schedule=schedule)
         click.echo(f"begun: {begun.total:,} slots of job {shown(name)}")
         code = _wait_for(begun) if wait else 0
     sys.exit(code)
@@ -107,6 +112,14 @@ def _schedule_of(backend: ControlBackend, name: str) -> Schedule:
             " application alone: call scheduler.backfill() there"
         )
     return schedule
+
+
+def _say_size(name: str, slots: MissingSlots) -> None:
+    """Say before it begins how large a backfill is, that nobody counts to the end in a moment."""
+    try:
+        slots.count(name, MOST_SLOTS)
+    except ConfigurationError as error:
+        click.echo(f"with --yes: {error}", err=True)
 
 
 def _list(slots: MissingSlots) -> None:

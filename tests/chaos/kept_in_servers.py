@@ -23,12 +23,12 @@ _CLAIMS = """
 """
 
 # By the names of their entries, which begin with the length of the job's, of runs that stand in
-# place of no others behind a dash. Rows are packed, without what their names say.
+# place of no others behind a sign. Rows are packed, without what their names say.
 _OF_A_JOB = """
     local _meta, _jobs, runs, slots, _open, _pruned, records, history = unpack(KEYS, 1, 8)
     local head = #ARGV[1] .. ':' .. ARGV[1] .. ':'
     local found = {}
-    for _, apart in ipairs({'', '-'}) do
+    for _, apart in ipairs({'', '+', '-'}) do
         local first = apart .. head
         local listed = redis.call('ZRANGEBYLEX', slots, '[' .. first, '(' .. first .. ':')
         for _, name in ipairs(listed) do

@@ -28,6 +28,7 @@ def test_a_run_that_is_asked_for_waits_for_whoever_takes_it(store: Driver) -> No
         "asker",
         None,
     )
+    assert (state.fence, state.trigger, state.ended_at) == (None, "manual", None)
 
 
 def test_it_is_begun_once_by_a_takeover(store: Driver) -> None:
@@ -42,6 +43,14 @@ def test_it_is_begun_once_by_a_takeover(store: Driver) -> None:
     state = store.backend.run_state(JOB, at(0.5))
     assert state is not None
     assert (state.state, state.attempt, state.instance) == ("running", 1, "instance-a")
+
+
+def test_its_trigger_is_told_again_where_the_answer_was_lost(store: Driver) -> None:
+    add(store)
+    first = store.take_over(0.5, "a")
+
+    assert store.take_over(0.5, "a") == first
+    assert first.trigger == "manual"
 
 
 def test_its_second_attempt_is_a_takeover(store: Driver) -> None:
@@ -84,6 +93,15 @@ def test_asking_again_for_the_same_run_has_no_effect(store: Driver) -> None:
     assert add(store)
 
     assert store.backend.asked_for() == []
+
+
+def test_what_another_one_asked_for_at_that_slot_is_another_run(store: Driver) -> None:
+    both = [NewRun(JOB, at(0.5), "asker"), NewRun(JOB, at(0.5), "another")]
+
+    assert store.backend.add_runs(both) == [True, False]
+    assert store.backend.add_runs(both) == [True, False]
+    store.take_over(0.5, "a")
+    assert store.backend.add_runs(both) == [True, True]  # who asked for it is known no longer
 
 
 def test_a_slot_that_the_schedule_has_begun_is_not_to_be_had(store: Driver) -> None:
@@ -193,13 +211,15 @@ def test_a_run_that_nobody_knows_has_no_state(store: Driver) -> None:
 
 
 def test_the_state_of_a_run_of_the_schedule_is_told_as_well(store: Driver) -> None:
-    store.win(0, "a")
+    fence = store.win(0, "a")
     store.release(0, "a")
 
     state = store.backend.run_state(JOB, at(0))
 
     assert state is not None
     assert (state.state, state.attempt, state.retries) == ("released", 1, 0)
+    assert (state.fence, state.trigger) == (fence, "scheduled")
+    assert (state.began_at, state.ended_at) == (at(0), None)
 
 
 def test_a_run_that_waits_is_never_pruned(store: Driver) -> None:

@@ -81,10 +81,19 @@ def test_slots_are_run_one_after_the_other_and_counted(store: Driver) -> None:
     assert go_on(store, 20, None) == "ended"
 
     ended = state(store)
-    assert (ended.succeeded, ended.failed, ended.cursor) == (2, 1, at(20))
+    assert (ended.succeeded, ended.failed, ended.cursor) == (9, 1, at(20))
     assert ended.ended_at == at(1001)
     assert store.backend.backfills() == []
     assert go_on(store, 20, 30) == "stale"
+
+
+def test_what_did_not_fail_has_succeeded_in_the_end(store: Driver) -> None:
+    begin(store)
+    go_on(store, None, 0)
+    run(store, 0, "a", "failed")
+
+    assert go_on(store, 0, None) == "ended"
+    assert (state(store).succeeded, state(store).failed) == (9, 1)
 
 
 def test_of_two_that_go_on_from_one_slot_one_is_late(store: Driver) -> None:
@@ -115,7 +124,7 @@ def test_what_succeeded_is_not_run_again(store: Driver) -> None:
     assert go_on(store, None, 0) == "skipped"
     assert store.backend.asked_for() == []
     assert go_on(store, 0, 10) == "waiting"
-    assert (state(store).succeeded, state(store).failed) == (0, 0)
+    assert (state(store).succeeded, state(store).failed) == (1, 0)  # it did so meanwhile
 
 
 @pytest.mark.parametrize("how", ["failed", "abandoned", "replaced", "given back", "gone"])

@@ -147,6 +147,20 @@ def test_a_run_that_fails_for_good_pauses_its_job_in_the_same_step(store: Driver
     assert store.claim(10, "b").outcome == "won"
 
 
+def test_of_runs_that_fail_in_one_call_the_first_says_why_their_job_is_paused(
+    store: Driver,
+) -> None:
+    declared(store)
+    slots = (0, 10)
+    for slot in slots:
+        store.win(slot, f"t{slot}", overlap="allow")
+    endings = [Ending(JOB, at(slot), f"t{slot}", "failed", pause=f"{slot}") for slot in slots]
+
+    assert store.backend.finish(endings) == [True, True]
+
+    assert [pause.note for pause in store.backend.pauses(JOB)] == ["0"]
+
+
 def test_what_succeeds_or_is_anothers_pauses_nothing(store: Driver) -> None:
     declared(store).win(0, "a")
     stale = Ending(JOB, at(0), "x", "failed", pause="it failed")

@@ -183,6 +183,18 @@ def test_a_run_that_is_cancelled_is_not_taken_over(store: Driver, *, given_back:
     assert [status for _fence, status in store.statuses()] == ([] if given_back else ["lost"])
 
 
+def test_an_older_run_whose_holder_is_gone_makes_way_as_well(store: Driver) -> None:
+    store.win(0, "a", overlap="cancel")
+    store.clock.advance(LEASE)
+    store.backend.add_runs([NewRun(JOB, at(0.5), "x")])
+    store.take_over(0.5, "b", overlap="cancel")
+
+    assert store.claim(10, "c", overlap="cancel") == behind(0.5, "b")
+    store.finish(0.5, "b")
+    assert store.take_over(0, "d", overlap="cancel").outcome == "done"
+    assert store.take_over(10, "c", overlap="cancel").outcome == "won"
+
+
 def test_a_run_that_was_asked_for_is_not_cancelled(store: Driver) -> None:
     store.backend.add_runs([NewRun(JOB, at(0.5), "x")])
     store.take_over(0.5, "a", overlap="cancel")

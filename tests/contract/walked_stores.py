@@ -96,10 +96,10 @@ class WalkedRedis:
         found = client.eval(REDIS_ROWS, 1, keys[2])
         rows = [self._row(*json.loads(text)) for text in found]
         listed = {name.decode() for name in client.zrange(keys[3], 0, -1)}
-        assert listed == {f"{'' if replaces(row) else '-'}{_place(row)}" for row in rows}
+        assert listed == {f"{_list(row)}{_place(row)}" for row in rows}
         asked_for = {place.decode() for place in client.hkeys(keys[9])}
         assert asked_for == {
-            _place(row) for row in rows if row.origin == "manual" and row.state not in ENDED
+            _place(row) for row in rows if row.origin != "scheduled" and row.state not in ENDED
         }
         return rows
 
@@ -116,6 +116,13 @@ class WalkedRedis:
 
 def _place(row: RunRow) -> str:
     return f"{len(row.job)}:{row.job}:{row.slot + 10**15}"
+
+
+def _list(row: RunRow) -> str:
+    """Return by what the names of the list begin that the row is in."""
+    if row.origin == "backfill":
+        return "+"
+    return "" if replaces(row) else "-"
 
 
 def _with_boot(row: RunRow) -> RunRow:

@@ -36,7 +36,12 @@ def claim(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, T
         return _claim_unclaimed(table, rules, asked, now)
     live = is_live(run, now)
     if run.token == asked.token and live and run.state not in ENDED:
-        again = Answer("won", run.attempt, run.fence, retries=run.retries)
+        was_put_in = run.origin != ("takeover" if asked.takeover else "scheduled")
+        again = Answer(
+            *("won", run.attempt, run.fence),
+            retries=run.retries,
+            trigger=run.origin if run.attempt == 1 and was_put_in else None,
+        )
         return again, with_run(table, at, renewed(run, rules, now))
     if run.state in ENDED and rules.fault != "an ended run is won again":
         return Answer("done", holder=run.instance), table
@@ -153,7 +158,7 @@ def _wait(
         if rules.fault == "what was asked for is cancelled":
             origin = None
         for other, run in older:
-            if is_live(run, now) and is_begun(run, origin):
+            if (is_live(run, now) or run.state not in ENDED) and is_begun(run, origin):
                 table = with_run(table, other, run._replace(cancelled=True))
     waiting = Run(
         state="released" if runs else "replaced",

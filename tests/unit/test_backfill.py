@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at
 
-from leasecron import ConfigurationError, Cron, Every, LockDirBackend, RunContext, Scheduler
+from leasecron import (
+    BackendError,
+    ConfigurationError,
+    Cron,
+    Every,
+    LockDirBackend,
+    RunContext,
+    Scheduler,
+)
 from leasecron.backfill import MissingSlots
 from leasecron.model import BackfillState
 from leasecron.schedules import Once, schedule_in_words
@@ -72,6 +81,8 @@ def test_the_slots_of_a_range_are_run_oldest_first(fleet: Fleet, *, polled: bool
     assert handler.most == 1
     assert [state.succeeded for state in states] == sorted(state.succeeded for state in states)
     assert {(r.trigger, r.status) for r in fleet.history()} == {("backfill", "success")}
+    steps = sum(len(instance.store.of("advance")) for instance in fleet.instances)
+    assert steps <= 2 * (5 + 1)  # each asks when a run has ended, and not while it goes on
 
 
 def test_slots_that_succeeded_are_left_out_and_those_that_failed_are_not(fleet: Fleet) -> None:
@@ -90,6 +101,54 @@ def test_slots_that_succeeded_are_left_out_and_those_that_failed_are_not(fleet: 
     assert (backfill.total, ended.succeeded) == (2, 2)
     assert handler.calls == [(0, "backfill"), (1200, "backfill")]
     assert [*one.scheduler.missing("sync", at(0), at(2401))] == []
+
+
+def test_a_slot_that_succeeds_by_itself_meanwhile_is_counted(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=30)
+    one = fleet.instance()
+    one.every(600, handler)
+    fleet.start()
+    fleet.until(610)
+    backfill = one.scheduler.backfill("sync", at(-600), at(605))
+
+    ended = backfill.wait(timeout=200)
+
+    assert ended is not None
+    assert (backfill.total, ended.succeeded, ended.failed) == (3, 3, 0)
+    assert handler.calls == [(600, "scheduled"), (-600, "backfill"), (0, "backfill")]
+
+
+def test_whoever_declares_the_job_later_goes_on_at_once(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=1)
+    one, two = fleet.instance(), fleet.instance()
+    two.every(600, handler)
+    one.every(700, print, name="other")
+    fleet.start()
+    fleet.until(50)
+    backfill = two.scheduler.backfill("sync", at(-6000), at(0))
+    fleet.until(53)
+    two.scheduler.stop(timeout=5)
+    fleet.until(60)
+    one.every(600, handler)
+    fleet.until(75)
+
+    assert backfill.state().ended_at is not None
+
+
+def test_a_range_is_cut_to_whole_milliseconds_and_may_end_now(fleet: Fleet) -> None:
+    handler = Noting(fleet)
+    one, _other = two(fleet, handler)
+    fleet.until(100)
+    odd = timedelta(microseconds=7)
+
+    first = one.scheduler.backfill("sync", at(-1200) + odd, at(0) + odd)
+    assert (first.start, first.end) == (at(-1199.999), at(0.001))
+    assert first.wait(timeout=20) is not None
+    assert handler.filled == [-600, 0]
+    second = one.scheduler.backfill("sync", at(-1200))
+    assert 100 <= (second.end - at(0)).total_seconds() < 121
+    assert second.wait(timeout=20) is not None
+    assert handler.filled == [-600, 0, -1200]
 
 
 def test_a_slot_that_fails_does_not_stop_the_others(fleet: Fleet) -> None:
@@ -134,7 +193,9 @@ def test_a_slot_of_the_schedule_waits_and_goes_before_the_next(fleet: Fleet) -> 
 
     assert [slot for slot, _ in handler.calls] == [-1800, 600, -1200, -600]
     assert handler.most == 1
-    assert [event.reason for event in one.of("skip")] in (["overlap"], [])
+    starts = sorted(event.at for instance in (one, other) for event in instance.of("start"))
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
+    assert max(gaps) < 50 + 2.5 * HEARTBEAT
     assert other.of("error") == one.of("error") == []
 
 
@@ -308,3 +369,53 @@ def test_a_schedule_is_found_again_in_its_words(schedule: object) -> None:
 @pytest.mark.parametrize("words", ["", "every", "cron", "my own", str(Once(at(0))), "every x"])
 def test_what_is_no_schedule_of_ours_is_none(words: str) -> None:
     assert schedule_in_words(words) is None
+
+
+def test_whoever_cannot_learn_of_his_backfill_leaves_none_behind(fleet: Fleet) -> None:
+    two(fleet, Noting(fleet))
+    fleet.until(100)
+    fleet.instances[0].scheduler.stop()
+    fleet.instances[1].scheduler.stop()
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+    looks: list[int] = []
+
+    def fail_once(_items: list[object]) -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise BackendError("the disk is broken")
+
+    stranger.store.scripts["backfill"] = fail_once
+
+    with pytest.raises(BackendError, match="the disk is broken"):
+        stranger.scheduler.backfill("sync", at(-1800), at(0), schedule=Every(600))
+
+    current = stranger.scheduler.current_backfill("sync")
+    assert current is not None
+    assert current.state().ended_at is not None
+
+
+def test_a_range_may_end_at_the_instant_at_which_it_is_asked_for(fleet: Fleet) -> None:
+    one, _other = two(fleet, Noting(fleet))
+    fleet.until(100.0004)
+
+    backfill = one.scheduler.backfill("sync", at(-600), at(100) + timedelta(microseconds=400))
+
+    assert backfill.end == at(100.001)
+
+
+def test_a_slot_that_waits_behind_a_backfill_outlasts_newer_ones_that_nobody_begins(
+    fleet: Fleet,
+) -> None:
+    handler = Noting(fleet, lasts=70)
+    one = fleet.instance()
+    one.every(60, handler, max_late=1)
+    fleet.start()
+    fleet.until(50)
+    one.scheduler.backfill("sync", at(-60), at(0))
+    fleet.until(119)
+    one.store.cut("claim")
+    fleet.until(125)
+    one.store.heal()
+    fleet.until(150)
+
+    assert [slot for slot, _ in handler.calls] == [-60, 60]

@@ -92,6 +92,15 @@ def test_it_waits_for_the_end_and_says_how_that_was(url: str) -> None:
 
 
 @pytest.mark.usefixtures("scheduler")
+def test_without_an_end_the_range_ends_now(url: str) -> None:
+    done = command("good", "--store", url, "--start", WEEK_AGO, "--wait")
+
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "8 slots succeeded, 0 failed")
+    done = command("good", "--store", url, "--start", f"{WEEK_AGO}T00:00:00.000007", "--dry-run")
+    assert done.stdout == ""
+
+
+@pytest.mark.usefixtures("scheduler")
 def test_where_every_slot_succeeds_the_exit_code_says_so(url: str) -> None:
     done = command("good", "--store", url, *RANGE, "--wait")
 
@@ -132,6 +141,8 @@ def test_a_large_range_is_refused_with_its_size(url: str) -> None:
     [
         (("report", "--start", "soon"), "right is a day or an instant, such as 2026-01-31"),
         (("report",), "say where the range begins, with --start, or --cancel"),
+        (("report", "--start", WEEK_AGO, "--cancel"), "--cancel goes with no other option"),
+        (("report", "--start", WEEK_AGO, "--dry-run", "--wait"), "--dry-run begins nothing"),
         (("report", "--start", YESTERDAY, "--end", WEEK_AGO), "which is not after start"),
         (("report", "--start", YESTERDAY, "--end", "2999-01-01"), "which is still to come"),
         (("synk", *RANGE), "the store knows no job 'synk'; it knows "),

@@ -32,6 +32,9 @@ def test_four_workers_that_say_in_an_hour_make_one_run(fleet: Fleet, runs: list[
     assert runs == [4.5 + 3600]
     assert {i.scheduler.jobs["mail"].schedule for i in fleet.instances} == {Once(at(3604.5))}
     assert all(instance.of("error") == [] for instance in fleet.instances)
+    fleet.memory.open(fleet.clock)
+    assert [job.schedule for job in fleet.memory.jobs()] == [str(Once(at(3604.5)))]  # type: ignore[union-attr]
+    fleet.memory.close()
 
 
 @pytest.mark.parametrize("when", [at(100), timedelta(seconds=95.5), "95s500ms", 95.5])

@@ -192,10 +192,6 @@ def test_a_catch_up_may_be_as_late_as_either_limit_allows() -> None:
     assert JobOptions(max_late=10, catch_up=0).lateness_limit("catch-up") == 10.0
 
 
-def test_a_run_that_a_person_asked_for_is_not_late() -> None:
-    assert JobOptions(max_late=10).lateness_limit("manual") > 10 * 365 * DAY
-
-
 @pytest.mark.parametrize(
     ("arguments", "gap", "width"),
     [

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import queue
-import select
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Any
 
 import pytest
-from redis_support import LIMIT, SLOT, Server, a_claim
+from redis_support import (
+    SLOT,
+    Server,
+    a_claim,
+    a_row,
+    at,
+    end,
+    pass_on,
+    pruned,
+    take,
+    told_to,
+)
 
 from leasecron.backends.redis_scripts import keys_of
 from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.rows import RunRow
 from leasecron.backends.transfer import Absorbed, JobRow, Page
 from leasecron.model import (
-    MAX_RECORDS,
     Declaration,
     Ending,
     LeaseState,
     NewRun,
     Pause,
     Retention,
-    from_ms,
     to_ms,
 )
 
@@ -54,40 +58,8 @@ def backend(backends: list[RedisBackend]) -> RedisBackend:
     return backends[0]
 
 
-def at(seconds: float) -> datetime:
-    return from_ms(NOW + round(seconds * 1000))
-
-
 def asked(seconds: float = 0.5, job: str = "job") -> NewRun:
     return NewRun(job, at(seconds), "asker")
-
-
-def told_to(backend: RedisBackend) -> queue.SimpleQueue[tuple[str, datetime]]:
-    found: queue.SimpleQueue[tuple[str, datetime]] = queue.SimpleQueue()
-    backend.hear(lambda job, slot: found.put((job, slot)))
-    return found
-
-
-def pass_on(backend: RedisBackend) -> None:
-    """Wait for a notice, and pass it on."""
-    descriptor = backend.listening()
-    assert descriptor is not None
-    assert select.select([descriptor], [], [], LIMIT)[0]
-    backend.pass_on()
-
-
-def end(backend: RedisBackend, seconds: float, token: str) -> None:
-    assert backend.finish([Ending("job", at(seconds), token, "success")]) == [True]
-
-
-def take(backend: RedisBackend, seconds: float, token: str, **fields: Any) -> str:
-    claim = a_claim(token, seconds=seconds, mode="takeover", trigger="takeover", **fields)
-    return backend.claim([claim])[0].outcome
-
-
-def pruned(backend: RedisBackend, room: int) -> bool:
-    """Remove all that may go, however young it is, but at most so many entries."""
-    return backend._prune((["job"], [-1000], [0], [-1000]), MAX_RECORDS, room)
 
 
 def test_all_are_told_of_a_run_that_is_asked_for(backends: list[RedisBackend]) -> None:
@@ -209,35 +181,15 @@ def test_a_pause_is_kept_as_long_as_the_history(backend: RedisBackend) -> None:
     assert backend.pauses("job") == []
 
 
-def row(seconds: float, state: str, attempt: int, **fields: Any) -> RunRow:
-    values: dict[str, Any] = {
-        "job": "job",
-        "slot": to_ms(at(seconds)),
-        "state": state,
-        "token": "t" if attempt else "",
-        "attempt": attempt,
-        "lost": 0,
-        "fence": 100 + attempt,
-        "released_fence": None,
-        "instance": "i",
-        "trigger": "manual" if fields.get("origin") == "manual" else "scheduled",
-        "claimed_at": NOW,
-        "lease_until": NOW,
-        "boot": "",
-        "lease_mono": 0,
-    }
-    return RunRow(**values | fields)
-
-
 def test_what_another_store_knows_is_taken_over(server: Server, backend: RedisBackend) -> None:
     pauses = [Pause("job", at(-50), at(-40), "first"), Pause("job", at(-30), None, "sécond")]
     page = Page(
         jobs=[JobRow("job", "daily", NOW, NOW, None)],
         runs=[
-            row(0, "released", 1, retries=2, cancelled=True),
-            row(1, "released", 0),
-            row(1.5, "released", 0, origin="manual"),
-            row(2.5, "success", 1, origin="manual"),
+            a_row(0, "released", 1, retries=2, cancelled=True),
+            a_row(1, "released", 0),
+            a_row(1.5, "released", 0, origin="manual"),
+            a_row(2.5, "success", 1, origin="manual"),
         ],
         pauses=pauses,
     )

@@ -14,11 +14,14 @@ from leasecron.backends.redis_scripts import keys_of
 from leasecron.backends.redis_store import RedisBackend
 from leasecron.errors import BackendMismatch, BackendUnavailable
 from leasecron.model import (
+    Advance,
     Declaration,
     Ending,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
+    OneOff,
     Retention,
     Retry,
     from_ms,
@@ -169,6 +172,22 @@ def test_it_knows_what_is_new_from_then_on(backend: RedisBackend, now: int) -> N
     ]
     backend.declare([Declaration("crashed", "daily")])
     assert [job.name for job in backend.jobs()] == ["crashed", "job"]
+
+
+def test_its_runs_are_run_again_in_a_backfill(backend: RedisBackend, now: int) -> None:
+    first, second = from_ms(at(now, -60)), from_ms(at(now, -50))
+    assert backend.fix([OneOff("job", first)]) == [first]
+    assert [(job.schedule, job.last_seen) for job in backend.jobs()] == [
+        ("every 10 s", from_ms(now - 100))
+    ]
+    assert backend.succeeded("job", first, from_ms(now)) == [first]
+    begun = backend.add_backfill(NewBackfill("job", first, from_ms(now), 1, "asker"))
+    assert backend.backfills() == [begun]
+    assert backend.advance(Advance("job", begun.asked_at, None, first)) == "skipped"
+    assert backend.advance(Advance("job", begun.asked_at, first, second)) == "waiting"
+    claim_again = a_claim("z", slot=second, mode="takeover", trigger="takeover")
+    (answer,) = backend.claim([claim_again])
+    assert (answer.outcome, answer.attempt, answer.trigger) == ("won", 1, "backfill")
 
 
 def test_its_rows_are_pruned(server: Server, backend: RedisBackend, now: int) -> None:

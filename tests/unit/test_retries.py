@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, seconds
 
 from leasecron import ConfigurationError, GiveUp, JobOptions, RunContext
+from leasecron.runs import LiveRun
 from leasecron.workers import Workers
 
 
@@ -49,6 +51,9 @@ def test_a_run_that_fails_is_tried_again_in_its_attempt(fleet: Fleet) -> None:
     assert one.told == ["start", "failure", "start", "failure", "start", "success"]
     assert failures(one) == [(0, True), (1, True)]
     assert [event.retry for event in one.of("start")] == [0, 1, 2]
+    told = [event.at for event in one.events]
+    assert told == sorted(told)
+    assert told[2] - told[1] >= timedelta(seconds=7.5)
     (record,) = fleet.history()
     assert (record.status, record.attempt, record.retries) == ("success", 1, 2)
     assert record.error == "ValueError: no"
@@ -315,17 +320,23 @@ def test_a_run_that_waits_keeps_its_place(fleet: Fleet) -> None:
     assert others == [second]
 
 
-def test_the_place_of_a_run_that_was_stopped_while_it_waited_is_free(fleet: Fleet) -> None:
-    one = fleet.instance(places=1)
-    handler = Failing(fleet, 1)
-    one.every(600, handler, retries=1, backoff=300)
-    fleet.start()
-    fleet.until(605)
-    assert one.scheduler.stop(timeout=1)
-    one.scheduler.start()
-    fleet.until(605 + LEASE + 2 * HEARTBEAT)
+def test_the_place_of_a_run_that_lost_its_lease_while_it_waited_is_free(fleet: Fleet) -> None:
+    one, two = fleet.instance(places=1), fleet.instance()
+    others: list[float] = []
+    for instance in (one, two):
+        instance.every(600, Failing(fleet, 1), retries=1, backoff=300)
+    one.scheduler.cron("other", "40 10 0 * * *", lambda: others.append(seconds(fleet.clock)))
+    one.start()
+    fleet.until(601)
+    assert one.of("failure")
+    two.start()
+    one.store.cut("heartbeat")
+    fleet.until(601 + LEASE + HEARTBEAT)
+    one.store.heal()
+    fleet.until(645)
 
-    assert handler.calls == [(1, 0), (2, 1)]
+    assert [event.reason for event in one.of("interrupted")] == ["lease-lost"]
+    assert others == [640]
 
 
 def test_where_no_thread_can_be_had_the_retry_waits_again(
@@ -405,3 +416,54 @@ def test_a_stop_in_the_moment_of_a_failure_loses_no_count(fleet: Fleet) -> None:
     fleet.until(605 + 2 * HEARTBEAT)
 
     assert handlers[backup].calls == [(2, 1)]
+    assert holder.told == ["start", "error", "failure", "interrupted"]
+    assert len(holder.store.of("release")) == 1
+
+
+def test_a_stop_waits_for_a_count_that_has_an_error_of_its_own(fleet: Fleet) -> None:
+    one, two = fleet.instance(), fleet.instance()
+    handlers = {instance: Failing(fleet, 10) for instance in (one, two)}
+    for instance, handler in handlers.items():
+        instance.every(600, handler, retries=2, backoff=5)
+        instance.store.break_("retry")
+    fleet.start()
+    fleet.until(601)
+    holder = next(instance for instance in (one, two) if instance.of("start"))
+    holder.scheduler.stop(timeout=5)
+    for instance in (one, two):
+        instance.store.heal()
+    fleet.until(700)
+
+    assert sum(len(handler.calls) for handler in handlers.values()) == 3
+
+
+def test_a_run_that_is_taken_over_while_it_waits_ends_here(fleet: Fleet) -> None:
+    one = fleet.instance()
+    handler = Failing(fleet, 1)
+    one.every(600, handler, retries=1, backoff=300)
+    fleet.start()
+    fleet.until(601)
+    one.store.scripts["heartbeat"] = lambda items: ["lost"] * len(items)
+    fleet.until(601 + HEARTBEAT)
+
+    assert [event.reason for event in one.of("interrupted")] == ["takeover"]
+
+
+def test_a_defect_between_two_tries_costs_no_place(fleet: Fleet) -> None:
+    one = fleet.instance(places=1)
+    others: list[float] = []
+    one.every(600, Failing(fleet, 1), retries=1, backoff=8)
+    one.scheduler.cron("other", "30 10 0 * * *", lambda: others.append(seconds(fleet.clock)))
+    fleet.start()
+    fleet.until(601)
+
+    def fail(_run: LiveRun) -> None:
+        raise ValueError("a defect of ours")
+
+    engine = one.scheduler._lifecycle.engine
+    assert engine is not None
+    (run,) = engine.runner._runs.values()
+    engine.timers.post(engine.runner.step, run, fail)
+    fleet.until(650)
+
+    assert others == [630]

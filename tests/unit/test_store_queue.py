@@ -21,9 +21,9 @@ def test_a_pass_takes_heartbeats_then_ends_then_claims_then_the_rest(opened: Sto
     operations = [operation for operation, _ in opened.work()]
     assert operations == [
         "heartbeat",
-        "retry",
         "finish",
         "release",
+        "retry",
         "claim",
         "save_results",
         "declare",

@@ -9,13 +9,14 @@ from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at, seconds
 
 from leasecron import (
     BackendError,
+    BackendUnavailable,
     ConfigurationError,
     LockDirBackend,
     RunContext,
     Scheduler,
     SchedulerStateError,
 )
-from leasecron.model import RunResult
+from leasecron.model import NewRun, RunResult
 
 
 class Noting:
@@ -247,6 +248,7 @@ def test_nobody_declares_the_job(fleet: Fleet) -> None:
     assert 105 <= seconds(fleet.clock) < 106
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_that_has_to_wait_is_declared_all_the_same(fleet: Fleet) -> None:
     handler = Noting(fleet, lasts=100)
     two(fleet, handler)
@@ -334,3 +336,74 @@ def test_a_store_that_is_away_while_somebody_is_looked_for_is_waited_for(fleet: 
     run = stranger.scheduler.trigger("sync")
 
     assert run.wait(timeout=10) is not None
+
+
+def test_in_an_outage_the_store_is_asked_once_however_often_it_tells(fleet: Fleet) -> None:
+    one, other = two(fleet, Noting(fleet))
+    fleet.until(50)
+    one.store.cut("asked_for")
+    for _ in range(3):
+        other.scheduler.trigger("sync")
+        fleet.clock.advance(2)
+    before = len(one.store.of("asked_for"))
+    fleet.clock.advance(60)
+
+    assert len(one.store.of("asked_for")) - before < 100  # each second, as in every outage
+
+
+def test_a_run_that_may_have_been_put_in_is_taken_back(fleet: Fleet) -> None:
+    two(fleet, Noting(fleet))
+    fleet.until(100)
+    for instance in fleet.instances:
+        instance.scheduler.stop()
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+    stranger.store.deaf.add("add_runs")
+
+    with pytest.raises(BackendUnavailable, match="the answer was lost"):
+        stranger.scheduler.trigger("sync")
+
+    stranger.store.heal()
+    fleet.memory.open(fleet.clock)
+    assert fleet.memory.asked_for() == []  # type: ignore[union-attr]
+    fleet.memory.close()
+
+
+def test_a_store_that_is_not_open_is_opened_once_for_all_questions(fleet: Fleet) -> None:
+    two(fleet, Noting(fleet, lasts=3))
+    fleet.until(100)
+    stranger = Instance(fleet.clock, fleet.memory, "stranger", 200)
+
+    run = stranger.scheduler.trigger("sync")
+    assert run.wait(timeout=10) is not None
+
+    assert len(stranger.store.of("open")) == len(stranger.store.of("close")) == 2
+    assert len(stranger.store.of("run_state")) > 5
+
+
+def test_who_asks_often_in_one_moment_gets_as_many_runs(fleet: Fleet) -> None:
+    handler = Noting(fleet)
+    one = fleet.instance()
+    one.every(600, handler, overlap="allow")
+    fleet.start()
+    fleet.until(100)
+
+    runs = {one.scheduler.trigger("sync") for _ in range(20)}
+    fleet.until(110)
+
+    assert len(runs) == 20
+    assert len(handler.runs) == 20
+
+
+def test_a_run_that_was_withdrawn_is_watched_no_longer(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=100)
+    one, _other = two(fleet, handler)
+    fleet.until(610)
+    run = one.scheduler.trigger("sync")
+    fleet.until(612)
+    assert one.store.inner.withdraw([NewRun("sync", run.slot, one.scheduler.instance)]) == [True]
+    fleet.until(640)
+    before = len(one.store.checks(run.slot))
+    assert before
+    fleet.until(690)
+
+    assert len(one.store.checks(run.slot)) == before

@@ -136,12 +136,14 @@ def test_a_run_that_is_cancelled_between_its_tries_ends_at_once(fleet: Fleet) ->
             raise ValueError("no")
 
     one = fleet.instance()
-    one.every(60, handler, overlap="cancel", retries=3, backoff=300)
+    one.every(60, handler, overlap="cancel", retries=3, backoff=100)
     fleet.start()
     fleet.until(120 + 2 * HEARTBEAT)
 
     assert calls == [(60, 0), (120, 0)]
     assert [event.reason for event in one.of("interrupted")] == ["replaced"]
+    fleet.until(170)  # when its next try would have been
+    assert [event.slot for event in one.of("start")] == [at(60), at(120)]
 
 
 def test_a_cancelled_run_is_not_taken_over(fleet: Fleet) -> None:
@@ -160,14 +162,8 @@ def test_after_a_restart_of_all_the_queue_goes_on_where_it_was(fleet: Fleet) -> 
     """The older run is begun and given back, the newer one waits in the store: nobody is left."""
     handler = Noting(fleet, {60: 30, 120: 5})
     one, other = two(fleet, handler, "queue")
-    fleet.until(61)
-    handler.lasts[60] = 30
-    holder = one if one.of("start") else other
     fleet.until(62)
-    for instance in (one, other):
-        instance.store.cut("claim")
-    for instance in (one, other):
-        instance.store.heal()
+    holder = one if one.of("start") else other
     fleet.memory.open(fleet.clock)
     fleet.memory.claim(
         [
@@ -200,3 +196,33 @@ def test_a_run_is_taken_over_after_a_pause_in_which_a_slot_came_due(fleet: Fleet
     fleet.until(150 + 2 * HEARTBEAT)
 
     assert begun(handler) == [(60, 1), (60, 2)]
+
+
+def test_a_slot_waits_on_while_newer_ones_are_too_late(fleet: Fleet) -> None:
+    handler = Noting(fleet, {60: 130})
+    one = fleet.instance()
+    one.every(60, handler, overlap="queue", max_late=1)
+    fleet.start()
+    fleet.until(179)
+    one.store.cut("claim")
+    fleet.until(184)
+    one.store.heal()
+    fleet.until(239)
+
+    assert begun(handler) == [(60, 1), (120, 1)]
+    assert at(180) in [event.slot for event in one.of("error")]
+
+
+def test_a_run_is_taken_over_though_a_newer_slot_was_too_late(fleet: Fleet) -> None:
+    handler = Noting(fleet, {60: 500})
+    one, other = two(fleet, handler, "queue")
+    fleet.until(125)
+    holder = one if one.of("start") else other
+    backup = other if holder is one else one
+    holder.store.cut()
+    backup.store.cut()
+    fleet.until(195)
+    backup.store.heal()
+    fleet.until(195 + 3 * HEARTBEAT)
+
+    assert begun(handler)[:2] == [(60, 1), (60, 2)]
