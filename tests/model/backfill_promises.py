@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from model.situations import ADVANCES, Outcome, Situation, Step, World, clocks
-from model.values import ENDED, Answer, Backfill, Run, Table, Went, is_live, is_paused, is_waiting
+from model.values import (
+    ENDED,
+    Answer,
+    Backfill,
+    Run,
+    Table,
+    Went,
+    has_succeeded,
+    is_live,
+    is_paused,
+    is_waiting,
+)
 
 
 def wrong_runs(table: Table) -> str | None:
@@ -45,7 +56,9 @@ def wrong_meeting(
     return "a slot that met a backfill alone does not wait"
 
 
-def wrong_backfill(before: Situation, step: Step, answer: Outcome, after: Situation) -> str | None:
+def wrong_backfill(
+    world: World, before: Situation, step: Step, answer: Outcome, after: Situation
+) -> str | None:
     """Say which promise a step breaks about the backfill."""
     old, new = before.table.backfill, after.table.backfill
     if old is None or new is None:
@@ -59,17 +72,20 @@ def wrong_backfill(before: Situation, step: Step, answer: Outcome, after: Situat
         return "a backfill went on by itself"
     if not new.ended and _place(new) <= _place(old):
         return "a backfill did not go forward"
-    return _wrong_counts(old, new, before.table)
+    return _wrong_counts(world, old, new, before)
 
 
-def _wrong_counts(old: Backfill, new: Backfill, before: Table) -> str | None:
+def _wrong_counts(world: World, old: Backfill, new: Backfill, before: Situation) -> str | None:
     """Say whether a run is not counted exactly when the backfill leaves it behind."""
-    rise = (new.succeeded - old.succeeded, new.failed - old.failed)
-    run = None if old.cursor is None else before.runs[old.cursor]
-    if run is None or run.origin != "backfill" or run.state not in ENDED:
-        return None if rise == (0, 0) else "a backfill counted what had not ended"
-    expected = (1, 0) if run.state == "success" else (0, 1)
-    return None if rise == expected else f"a backfill counted {rise} of a {run.state} run"
+    if new.succeeded > len((before.succeeded - before.known) & {*world.filled}):
+        return "a backfill counted a success that never was"
+    run = None if old.cursor is None else before.table.runs[old.cursor]
+    of_backfill = run is not None and run.origin == "backfill" and run.state in ENDED
+    success = int(has_succeeded(run))
+    if new.failed - old.failed != int(of_backfill and not success):
+        return "a backfill counted what had not failed, or did not count what had"
+    more = new.succeeded - old.succeeded
+    return None if new.ended or more == success else "a success is not counted, or another is"
 
 
 def _wrong_advance(before: Situation, step: Step, answer: Outcome, after: Situation) -> str | None:

@@ -21,10 +21,10 @@ from model.values import (
 )
 
 
-def add_backfill(table: Table, instance: str) -> tuple[Backfill, Table]:
+def add_backfill(table: Table, instance: str, total: int) -> tuple[Backfill, Table]:
     """Begin a backfill unless one goes on; answer with the one that does then."""
     if not goes_on(table):
-        table = table._replace(backfill=Backfill(instance))
+        table = table._replace(backfill=Backfill(instance, total))
     assert table.backfill is not None
     return table.backfill, table
 
@@ -52,8 +52,9 @@ def advance(
     if slot is None:
         if rules.fault == "a backfill never ends":
             return Went("stale"), table
-        ended = _counted(table, backfill)._replace(ended=True)
-        return Went("ended"), table._replace(backfill=ended)
+        counted = _counted(table, backfill)
+        rest = max(counted.succeeded, counted.total - counted.failed)  # by the schedule, meanwhile
+        return Went("ended"), table._replace(backfill=counted._replace(succeeded=rest, ended=True))
     if is_paused(table) and rules.fault != "a pause stops no backfill":
         if rules.fault == "a backfill counts and does not go on":
             table = table._replace(backfill=_counted(table, backfill))
@@ -79,7 +80,7 @@ def cancel_backfill(table: Table, rules: Rules, now: Now) -> tuple[Went, Table]:
     if run is not None and is_waiting(run, "backfill"):
         assert backfill.cursor is not None
         table = with_run(table, backfill.cursor, closed_by_another(run, "replaced", now))
-    else:
+    elif run is not None and run.origin == "backfill":
         unended = rules.fault == "a cancelled backfill counts what goes on"
         backfill = _counted(table, backfill, unended=unended)
     return Went("cancelled"), table._replace(backfill=backfill._replace(ended=True))
@@ -102,10 +103,10 @@ def _is_busy(table: Table, rules: Rules, slot: int, now: Now) -> bool:
 def _counted(table: Table, backfill: Backfill, *, unended: bool = False) -> Backfill:
     """Count how the run has ended that a backfill came to."""
     run = None if backfill.cursor is None else table.runs[backfill.cursor]
+    if run is not None and run.state == "success":
+        return backfill._replace(succeeded=backfill.succeeded + 1)
     if run is None or run.origin != "backfill" or (run.state not in ENDED and not unended):
         return backfill
-    if run.state == "success":
-        return backfill._replace(succeeded=backfill.succeeded + 1)
     return backfill._replace(failed=backfill.failed + 1)
 
 

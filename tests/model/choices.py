@@ -44,7 +44,8 @@ def _anybodys_steps(instance: int, situation: Situation, world: World) -> Iterat
 def _steps_of_backfills(instance: int, situation: Situation, world: World) -> Iterator[Step]:
     """Return what can be done by who knows the schedule, now or since an older look."""
     if world.rules.slots[world.filled[-1]] <= clocks(situation, world, instance).wall:
-        yield Step("backfill", instance)
+        total = sum(at not in situation.succeeded for at in world.filled)
+        yield Step("backfill", instance, total=total)
     if situation.table.backfill is None:
         return
     yield Step("cancel backfill", instance)
@@ -55,14 +56,14 @@ def _steps_of_backfills(instance: int, situation: Situation, world: World) -> It
 
 
 def next_slots(cursor: int | None, situation: Situation, world: World) -> Sequence[int]:
-    """Return which slot is next, to who knows what has succeeded, and to who does not; or -1.
+    """Return which slot is next, by what has succeeded, and by what had at the beginning; or -1.
 
     Of what is long over and pruned everybody knows it, from history.
     """
-    runs, known = situation.table.runs, situation.succeeded
-    later = [at for at in world.filled if cursor is None or at > cursor]
-    left = next((at for at in later if at not in known), -1)
-    seen = next((at for at in later if at not in known or runs[at] is not None), -1)
+    runs, succeeded, known = situation.table.runs, situation.succeeded, situation.known
+    later = [at for at in world.filled if (cursor is None or at > cursor) and at not in known]
+    left = next((at for at in later if at not in succeeded), -1)
+    seen = next((at for at in later if at not in succeeded or runs[at] is not None), -1)
     return (left,) if left == seen else (left, seen)
 
 

@@ -22,7 +22,7 @@ def merged(situation: Situation, world: World) -> Hashable:
     )
     pauses = _merged_pauses(situation, world)
     backfill = None if table.backfill is None else (table.backfill.cursor, table.backfill.ended)
-    filled = (backfill, situation.succeeded)
+    filled = (backfill, situation.succeeded, situation.known)
     return (runs, table.pruned, situation.elapsed, situation.set_back, pauses, filled)
 
 

@@ -29,7 +29,7 @@ def wrong_step(
         if answer not in {"lost", False}:
             return "a stale token was not told that it is one"
     wrong = wrong_meeting(world, before, step, answer, after)
-    wrong = wrong or wrong_backfill(before, step, answer, after)
+    wrong = wrong or wrong_backfill(world, before, step, answer, after)
     if wrong is not None:
         return wrong
     if isinstance(answer, Answer) and answer.outcome == "won":

@@ -54,7 +54,8 @@ class World(NamedTuple):
 class Situation(NamedTuple):
     """What the store knows, the time that has passed, and what happened to clocks and instances.
 
-    ``succeeded`` says which slots ever did, of a world with backfills.
+    In a world with backfills ``succeeded`` are the slots that ever did, and ``known`` those that
+    had when the newest backfill was asked for.
     """
 
     table: Table
@@ -62,12 +63,14 @@ class Situation(NamedTuple):
     set_back: int = 0
     forgotten: tuple[bool, ...] = ()
     succeeded: frozenset[int] = frozenset()
+    known: frozenset[int] = frozenset()
 
 
 class Step(NamedTuple):
     """One thing that one instance does; ``token`` is the one that it shows to the store.
 
-    Who goes on with a backfill does so from ``cursor``, to slot ``at`` or, with -1, to its end.
+    Who asks for a backfill says how many slots it has. Who goes on with it does so from ``cursor``,
+    to slot ``at`` or, with -1, to its end.
     """
 
     act: str
@@ -76,6 +79,7 @@ class Step(NamedTuple):
     token: str = ""
     retries: int = 0
     cursor: int | None = None
+    total: int = 0
 
     def __str__(self) -> str:
         who = "" if self.instance < 0 else f"instance {self.instance}: "
@@ -118,6 +122,8 @@ def do(step: Step, situation: Situation, world: World) -> tuple[Outcome, Situati
     after = situation._replace(table=table)
     if world.filled and step.at >= 0 and has_succeeded(table.runs[step.at]):
         after = after._replace(succeeded=situation.succeeded | {step.at})
+    if step.act == "backfill":
+        after = after._replace(known=situation.succeeded)
     if isinstance(answer, Answer) and answer.outcome == "won":
         known = situation.forgotten
         after = after._replace(forgotten=(*known[: step.at], False, *known[step.at + 1 :]))
@@ -152,7 +158,7 @@ def call(step: Step, table: Table, world: World, now: Now) -> tuple[Outcome, Tab
         case "withdraw":
             return control.withdraw(table, rules, at)
         case "backfill":
-            return backfilling.add_backfill(table, instance)
+            return backfilling.add_backfill(table, instance, step.total)
         case "advance" | "advance an earlier one":
             slot, earlier = None if at < 0 else at, step.act != "advance"
             return backfilling.advance(table, rules, step.cursor, slot, now, of_earlier=earlier)

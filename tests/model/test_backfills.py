@@ -1,8 +1,8 @@
 """Backfills, explored beside the schedule, pauses, retries and runs that are asked for.
 
 As in :mod:`model.test_control`. An instance that goes on with a backfill knows what has succeeded
-since a moment ago or since long, and where the backfill stands or stood; only what was pruned long
-since everybody knows from history.
+by now or what had when it was asked for, and where it stands or stood; only what was pruned
+everybody knows from history.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ FAULTS: dict[Fault, tuple[World, str, int]] = {
     "a backfilled run replaces": (beside("skip", 1), "replaced by none", 6),
     "a backfill costs a slot": (beside("skip", 0), "does not wait", 4),
     "a backfill goes before what waits": (beside("queue", 0), "went before a slot that waits", 5),
-    "a cancelled backfill counts what goes on": (alone(0), "counted what had not ended", 4),
+    "a cancelled backfill counts what goes on": (alone(0), "counted what had not failed", 4),
     "a backfill counts and does not go on": (
         paused(-1, 0, hosts=ONE),
         "changed that did not go on",

@@ -114,10 +114,11 @@ class Pause(NamedTuple):
 class Backfill(NamedTuple):
     """The newest backfill: the slot that it has come to, if any, and how the runs before ended.
 
-    ``instance`` is who asked for it.
+    ``instance`` is who asked for it, ``total`` how many slots had not succeeded then.
     """
 
     instance: str
+    total: int
     cursor: int | None = None
     succeeded: int = 0
     failed: int = 0
