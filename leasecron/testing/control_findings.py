@@ -13,7 +13,7 @@ from itertools import pairwise
 from leasecron.errors import GiveUp
 from leasecron.jobs import Job
 from leasecron.testing.attempts import Attempt
-from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
+from leasecron.testing.evidence import MARGIN, Evidence, Key, RunKey, named, named_run
 from leasecron.testing.witnessed import Gap, WitnessedRun
 
 _STEP = timedelta(seconds=5)  # between the times at which a run that nobody held is looked at
@@ -30,10 +30,10 @@ def control_findings(evidence: Evidence) -> Iterator[str]:
 
 
 def _tries(evidence: Evidence) -> Iterator[str]:
-    runs: defaultdict[Key, list[Attempt]] = defaultdict(list)
+    runs: defaultdict[RunKey, list[Attempt]] = defaultdict(list)
     for attempt in evidence.attempts:
-        runs[attempt.job, attempt.slot].append(attempt)
-    for (job, _slot), attempts in runs.items():
+        runs[evidence.run_of(attempt)].append(attempt)
+    for (job, _slot, _times), attempts in runs.items():
         # By number: a holder that was paused before its handler may begin after its successor.
         ordered = sorted(attempts, key=lambda each: each.attempt)
         for before, after in pairwise(ordered):
@@ -49,9 +49,9 @@ def _tries(evidence: Evidence) -> Iterator[str]:
 
 
 def _given_up_early(evidence: Evidence) -> Iterator[str]:
-    made = {(a.job, a.slot, a.attempt): a for a in evidence.attempts}
+    made = {(evidence.run_of(a), a.attempt): a for a in evidence.attempts}
     for result in evidence.results:
-        last = made.get((result.job, result.slot, result.attempt))
+        last = made.get((evidence.run_of(result), result.attempt))
         if result.status != "failed" or last is None or result.job not in evidence.jobs:
             continue
         options = evidence.jobs[result.job][0].options
@@ -70,7 +70,7 @@ def _unfounded_refusals(evidence: Evidence) -> Iterator[str]:
 
 
 def _slots_of_pauses(evidence: Evidence) -> Iterator[str]:
-    for run in evidence.witness.runs.values():
+    for run in evidence.witness.all_runs:
         if not run.holdings or run.put_in is not None:
             continue
         won = run.holdings[0].won
@@ -90,7 +90,7 @@ def _not_told(evidence: Evidence) -> Iterator[str]:
         if holding.told is None or holding.beat_since is None:
             continue
         for attempt in attempts[holding.claim.job, holding.claim.slot]:
-            same = attempt.attempt == holding.attempt and attempt.began <= holding.told
+            same = attempt.fence == holding.fence and attempt.began <= holding.told
             went_on = attempt.ended is None or attempt.ended > holding.beat_since
             if same and went_on and not attempt.context.signal.told:
                 yield f"went on when a newer slot waited: {named(attempt)}"
@@ -98,40 +98,39 @@ def _not_told(evidence: Evidence) -> Iterator[str]:
 
 def _neglected(evidence: Evidence) -> Iterator[str]:
     """Find the runs that were put in, and that nobody held though an instance was well."""
-    for run in evidence.witness.runs.values():
+    for run in evidence.witness.all_runs:
         if run.job not in evidence.jobs or run.put_in is None:
             continue
         job, since = evidence.jobs[run.job]
         for begin, end in run.gaps_until(evidence.now):
-            found = _time_to_begin(evidence, run, job, (max(begin, since), end))
+            found = time_to_begin(evidence, job, (max(begin, since), end))
             if found is not None:
-                what = "asked for" if run.asked_for else "waiting for an older run to end"
+                what = "of a backfill" if run.filled else "waiting for an older run to end"
+                what = "asked for" if run.asked_for else what
                 yield f"{what}, and not begun from {found.isoformat()} on: {_named(run)}"
                 break
 
 
-def _time_to_begin(evidence: Evidence, run: WitnessedRun, job: Job, gap: Gap) -> datetime | None:
-    """Return from when on nothing stood in the way of a run for long enough, if nothing did."""
+def time_to_begin(evidence: Evidence, job: Job, gap: Gap) -> datetime | None:
+    """Return from when on nothing stood in the way of a job for long enough, if nothing did."""
     options = job.options
     enough = MARGIN + timedelta(seconds=options.lease + 2 * options.heartbeat)
     at, end = gap
     while at + enough < end:
-        if evidence.was_well(at, at + enough) and not _is_blocked(evidence, run, job, at, enough):
+        if evidence.was_well(at, at + enough) and not _is_blocked(evidence, job, at, enough):
             return at
         at += _STEP
     return None
 
 
-def _is_blocked(
-    evidence: Evidence, run: WitnessedRun, job: Job, at: datetime, enough: timedelta
-) -> bool:
+def _is_blocked(evidence: Evidence, job: Job, at: datetime, enough: timedelta) -> bool:
     until = at + enough
-    if any(each.job == run.job and each.touches(at, until) for each in evidence.witness.pauses):
+    if any(each.job == job.name and each.touches(at, until) for each in evidence.witness.pauses):
         return True
     return any(
         holding.won < until and holding.until > at
         for holding in evidence.witness.holdings
-        if evidence.is_narrow or (holding.claim.job == run.job and job.options.overlap != "allow")
+        if evidence.is_narrow or (holding.claim.job == job.name and job.options.overlap != "allow")
     )
 
 

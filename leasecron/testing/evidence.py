@@ -19,7 +19,10 @@ After it, the time comes on top for which the slot may wait: its jitter, or for 
 """
 
 Key = tuple[str, datetime]
-"""A run: its job's name and its slot."""
+"""Its job's name and its slot, which name a run unless a backfill has run the slot again."""
+
+RunKey = tuple[str, datetime, int]
+"""A run: its job's name, its slot, and how often a backfill had put that in before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,10 @@ class Evidence:
     was_skewed: Callable[[datetime, datetime], bool]
     was_well: Callable[[datetime, datetime], bool]
     witness: Witness
+
+    def run_of(self, of: Attempt | RunResult) -> RunKey:
+        """Return which run an attempt or its record is of."""
+        return of.job, of.slot, self.witness.times_before(of.job, of.slot, of.fence)
 
 
 def named(attempt: Attempt) -> str:

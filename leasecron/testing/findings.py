@@ -9,8 +9,9 @@ from datetime import timedelta
 from leasecron.model import RunResult
 from leasecron.schedules import Once
 from leasecron.testing.attempts import Attempt
+from leasecron.testing.backfill_findings import backfill_findings
 from leasecron.testing.control_findings import control_findings
-from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
+from leasecron.testing.evidence import MARGIN, Evidence, Key, RunKey, named, named_run
 
 
 def findings(evidence: Evidence) -> list[str]:
@@ -24,6 +25,7 @@ def findings(evidence: Evidence) -> list[str]:
         *_lost_slots(evidence),
         *evidence.witness.broken,
         *control_findings(evidence),
+        *backfill_findings(evidence),
     ]
 
 
@@ -35,7 +37,7 @@ def _clashes(evidence: Evidence) -> Iterator[str]:
 def _repetitions(evidence: Evidence) -> Iterator[str]:
     tries = Counter((a.job, a.slot, a.attempt, a.fence, a.retry) for a in evidence.attempts)
     attempts = {(a.job, a.slot, a.attempt, a.fence): a for a in evidence.attempts}
-    numbers = Counter((a.job, a.slot, a.attempt) for a in attempts.values())
+    numbers = Counter((evidence.run_of(a), a.attempt) for a in attempts.values())
     fences = Counter(a.fence for a in attempts.values() if a.fence is not None)
     before: dict[Key, int] = {}
     for attempt in evidence.attempts:
@@ -43,37 +45,37 @@ def _repetitions(evidence: Evidence) -> Iterator[str]:
         if tries[attempt.job, attempt.slot, number, fence, attempt.retry] > 1:
             yield f"made more than once: {named(attempt)} retry {attempt.retry}"
     # By number: a holder that was paused before its handler may begin after its successor.
-    for attempt in sorted(attempts.values(), key=lambda each: each.attempt):
+    for attempt in sorted(attempts.values(), key=lambda a: (evidence.run_of(a)[-1], a.attempt)):
         fence = attempt.fence
         if fence is not None and fence <= before.get((attempt.job, attempt.slot), 0):
             yield f"a fence that does not rise: {named(attempt)} fence {fence}"
         before[attempt.job, attempt.slot] = fence or 0
-        if numbers[attempt.job, attempt.slot, attempt.attempt] > 1:
+        if numbers[evidence.run_of(attempt), attempt.attempt] > 1:
             yield f"made more than once: {named(attempt)}"
         if fence is not None and fences[fence] > 1:
             yield f"a fence that others have too: {named(attempt)} fence {fence}"
 
 
 def _ends(evidence: Evidence) -> Iterator[str]:
-    begun: defaultdict[Key, int] = defaultdict(int)
+    begun: defaultdict[RunKey, int] = defaultdict(int)
     for attempt in evidence.attempts:
-        run = (attempt.job, attempt.slot)
+        run = evidence.run_of(attempt)
         begun[run] = max(begun[run], attempt.attempt)
-    ends: defaultdict[Key, list[RunResult]] = defaultdict(list)
+    ends: defaultdict[RunKey, list[RunResult]] = defaultdict(list)
     for result in evidence.results:
         if result.status in ("success", "failed"):
-            ends[result.job, result.slot].append(result)
+            ends[evidence.run_of(result)].append(result)
     for run, results in ends.items():
         if len(results) > 1:
-            yield f"ended {len(results)} times: {named_run(run)}"
+            yield f"ended {len(results)} times: {named_run(run[:2])}"
         if begun[run] > max(result.attempt for result in results):
-            yield f"attempted again after its end: {named_run(run)}"
+            yield f"attempted again after its end: {named_run(run[:2])}"
 
 
 def _untrue_records(evidence: Evidence) -> Iterator[str]:
-    made = {(a.job, a.slot, a.attempt): a for a in evidence.attempts}
+    made = {(evidence.run_of(a), a.attempt): a for a in evidence.attempts}
     for result in evidence.results:
-        attempt = made.get((result.job, result.slot, result.attempt))
+        attempt = made.get((evidence.run_of(result), result.attempt))
         what = f"{named_run((result.job, result.slot))} attempt {result.attempt}"
         if result.status in ("success", "failed") and attempt is None:
             yield f"recorded as {result.status}, but never made: {what}"
@@ -88,7 +90,7 @@ def _untrue_records(evidence: Evidence) -> Iterator[str]:
 
 
 def _missing_records(evidence: Evidence) -> Iterator[str]:
-    recorded = {(r.job, r.slot, r.attempt) for r in evidence.results}
+    recorded = {(evidence.run_of(r), r.attempt) for r in evidence.results}
     unsaved = {(f.job, f.slot) for f in evidence.faults if f.operation == "save_results"}
     counts = Counter(r.job for r in evidence.results)
     for result in evidence.told:
@@ -98,7 +100,7 @@ def _missing_records(evidence: Evidence) -> Iterator[str]:
         # Whoever prunes may have a clock that is ahead.
         young = evidence.now - result.ended_at < timedelta(seconds=retention.age) / 2
         kept = young or counts[result.job] < retention.records
-        if kept and (result.job, result.slot, result.attempt) not in recorded:
+        if kept and (evidence.run_of(result), result.attempt) not in recorded:
             what = f"{named_run((result.job, result.slot))} attempt {result.attempt}"
             yield f"told as {result.status}, and not in the history: {what}"
 

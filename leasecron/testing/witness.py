@@ -25,11 +25,12 @@ from leasecron.model import (
     OneOff,
     Retry,
 )
+from leasecron.testing.backfill_witness import BackfillWitness
 from leasecron.testing.fake_clock import FakeClock
 from leasecron.testing.witnessed import TICK, Asked, Holding, Moment, WitnessedPause, WitnessedRun
 
 
-class Witness:
+class Witness(BackfillWitness):
     """Hears every call that reaches the store, and every answer before it can be lost.
 
     ``broken`` has a line for each promise that was broken. ``holdings``, ``pauses`` and ``runs``
@@ -38,6 +39,7 @@ class Witness:
     """
 
     def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
         self.broken: list[str] = []
         self.holdings: list[Holding] = []
         self.pauses: list[WitnessedPause] = []
@@ -92,6 +94,8 @@ class Witness:
             self.paused(arguments[0])
         elif operation == "resume":
             self._resumed(arguments[0])
+        elif arguments:
+            self.hears_of_backfill(operation, arguments[0], answer)
 
     def arrives(self, operation: str, arguments: Sequence[Any], answer: Any) -> None:
         """Take note that the answer has reached the process that asked."""
@@ -120,13 +124,15 @@ class Witness:
                 self._won(run, claim, answer, asked)
         elif answer.outcome == "done":
             last = run.holdings[-1].claim.token if run.holdings else ""
-            if run.asked_for and not (run.ended or answer.abandoned or last in self._ending):
-                self._breaks(f"asked for, and closed without an end: {_named(run)}")
+            if not (run.scheduled or run.ended or answer.abandoned or last in self._ending):
+                what = "put in" if run.filled else "asked for"
+                self._breaks(f"{what}, and closed without an end: {_named(run)}")
             self._over(run)
             if answer.abandoned and claim.pause_on_failure:
                 self.paused(claim.job)
-        elif answer.outcome == "overlap" and claim.mode == "claim" and claim.overlap in WAITING:
-            self._waits(run, claim)
+        elif answer.outcome == "overlap" and claim.mode == "claim":
+            if claim.overlap in WAITING or self._meets_backfill_alone(claim):
+                self._waits(run, claim)
         elif answer.outcome == "paused":
             # A pause that ended while this call was under way counts too.
             since = min(run.slot, asked.moment.wall) - TICK
@@ -149,7 +155,7 @@ class Witness:
                 self._unended[run.job].append(run)
             if run in self._waiting[run.job]:
                 self._waiting[run.job].remove(run)
-            if not run.asked_for:
+            if run.scheduled:
                 self._surpass(run)
         run.holdings.append(holding)
         self.holdings.append(holding)
@@ -161,6 +167,9 @@ class Witness:
         pause = self._paused.get(run.job)
         if pause is not None and pause.number < number:
             self._breaks(f"begun while its job was paused: {name}")
+        if run.succeeded:
+            self._breaks(f"a slot that succeeded was run again: {name}")
+        self._check_beside(run, name)
         for other in self._live[run.job]:
             forbidden = claim.overlap != "allow" or other.claim.slot == run.slot
             ending = other.claim.token in self._ending
@@ -172,7 +181,7 @@ class Witness:
         if run.surpassed is not None and run.surpassed < number:
             self._breaks(f"begun in place of a newer slot that waited: {name}")
         fixed = self.fixed.get(run.job)
-        if fixed is not None and not run.asked_for and run.slot != fixed:
+        if fixed is not None and run.scheduled and run.slot != fixed:
             self._breaks(f"run at another instant than {fixed.isoformat()}: {name}")
         if claim.overlap == "queue" and not run.holdings:
             for other_run in self._unended[run.job]:
@@ -191,7 +200,7 @@ class Witness:
         if claim.overlap == "cancel":
             for holding in self._live[run.job]:
                 older = holding.claim.slot < run.slot and holding.alive(self._now)
-                scheduled = not self._run(run.job, holding.claim.slot).asked_for
+                scheduled = self._run(run.job, holding.claim.slot).scheduled
                 if older and scheduled and holding.cancelled is None:
                     holding.cancelled = self._number
 
@@ -224,6 +233,7 @@ class Witness:
         run = self._run(ending.job, ending.slot)
         if not run.ended:
             self._over(run)
+            run.succeeded = ending.status == "success"
             if ending.pause is not None and ending.status == "failed":
                 self.paused(ending.job)
 
@@ -239,6 +249,8 @@ class Witness:
 
     def _over(self, run: WitnessedRun) -> None:
         run.ended = True
+        if run is self._come_to.get(run.job):
+            self._waits_for_step(run.job)
         for runs in (self._unended[run.job], self._waiting[run.job]):
             if run in runs:
                 runs.remove(run)

@@ -67,8 +67,9 @@ class WitnessedRun:
     """One job at one instant.
 
     ``put_in`` is when it was put into the store without being begun: because somebody asked for it
-    (``asked_for``), or because it has to wait. ``surpassed`` is the number of the call since which
-    a newer slot has its place.
+    (``asked_for``), because a backfill came to it (``filled``), or because it has to wait.
+    ``surpassed`` is the number of the call since which a newer slot has its place. A slot that a
+    backfill runs again is another run.
     """
 
     job: str
@@ -76,11 +77,18 @@ class WitnessedRun:
     overlap: Overlap | None = None
     put_in: datetime | None = None
     asked_for: bool = False
+    filled: bool = False
     surpassed: int | None = None
     ended: bool = False
+    succeeded: bool = False
     retries: int = 0
     holdings: list[Holding] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether it is the schedule's own, which alone has to do with newer and older slots."""
+        return not (self.asked_for or self.filled)
 
     @property
     def waits(self) -> bool:
@@ -111,3 +119,23 @@ class WitnessedPause:
     def touches(self, since: datetime, until: datetime) -> bool:
         """Say whether any of it lay in that time."""
         return self.since < until and (self.until is None or self.until > since)
+
+
+@dataclass(slots=True, eq=False)
+class WitnessedBackfill:
+    """A backfill; ``idle_since`` is None while a run of it is to be made, and once it has ended."""
+
+    job: str
+    idle_since: datetime | None
+    gaps: list[Gap] = field(default_factory=list)
+
+    def goes_on(self, now: datetime) -> None:
+        """Take note that its next step was made."""
+        if self.idle_since is not None:
+            self.gaps.append((self.idle_since, now))
+        self.idle_since = None
+
+    def gaps_until(self, now: datetime) -> list[Gap]:
+        """Return the times in which its next step was due."""
+        since = self.idle_since
+        return [*self.gaps, (since, now)] if since is not None and since < now else self.gaps
