@@ -85,7 +85,8 @@ class Backups:
         # Could not be asked about at their check; ordered, as those that wait in a Room.
         self._refused: OrderedDict[Watch, None] = OrderedDict()
         self._not_begun: dict[str, datetime] = {}
-        self._behind: dict[str, set[Key]] = {}  # runs that wait for another one of their job
+        # Runs that wait for another one of their job; ordered, as a seed shall replay.
+        self._behind: dict[str, dict[Key, None]] = {}
 
     def knows(self, key: Key) -> bool:
         """Say whether the run is watched."""
@@ -124,7 +125,7 @@ class Backups:
         watch = self._watches.get(key)
         if watch is not None:
             watch.waits = waits
-            self._behind.setdefault(watch.job.name, set()).add(key)
+            self._behind.setdefault(watch.job.name, {})[key] = None
 
     def has_begun(self, key: Key) -> None:
         """Note that a watched run waits no longer: a newer one may replace it."""

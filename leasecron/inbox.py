@@ -121,7 +121,7 @@ class Inbox:
             self._runner.meet(job, state)
             if not state.attempt:
                 self._waiting.add((job.name, state.slot))
-        for name in {name for name, slot in self._waiting & waited}:
+        for name in sorted({name for name, _slot in self._waiting & waited}):
             self._show(name)
         if self._backfilling.go_on(backfills, states) or self._waiting:
             self._look_in(soon)

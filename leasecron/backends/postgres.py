@@ -171,8 +171,9 @@ class PostgresBackend(ServerBackend[Wire]):
     def add_backfill(self, backfill: NewBackfill) -> BackfillState:
         start, end = to_ms(backfill.start), to_ms(backfill.end)
         values = [backfill.job, str(start), str(end), str(backfill.total), backfill.instance]
-        found = self._ask("add_backfill($1, $2, $3, $4, $5)", values)
-        self._tell(backfill.job, backfill.start)  # the server tells other processes only
+        is_new, found = self._ask("add_backfill($1, $2, $3, $4, $5)", values)
+        if is_new:
+            self._tell(backfill.job, backfill.start)  # the server tells other processes only
         return backfill_state(found)
 
     def backfills(self) -> list[BackfillState]:

@@ -7,15 +7,16 @@ LANGUAGE sql STABLE AS $body$
     )
 $body$;
 
--- Begin one, unless one goes on; whoever listens is told either way.
+-- Begin one, unless one goes on; whether it was begun, and the one that goes on.
 CREATE OR REPLACE FUNCTION {schema}.add_backfill(
     of_job text, begins bigint, ends bigint, slots bigint, asker text
 ) RETURNS json LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     backfill {schema}.backfills;
     now bigint := {schema}.now_ms();
+    is_new boolean := false;
 BEGIN
-    PERFORM {schema}.lock_jobs(ARRAY[of_job], now);
+    PERFORM {schema}.lock_rows_of_jobs(ARRAY[of_job], now);
     now := {schema}.now_ms();
     SELECT * INTO backfill FROM {schema}.backfills WHERE job = of_job;
     IF NOT FOUND OR backfill.ended_at IS NOT NULL THEN
@@ -25,9 +26,10 @@ BEGIN
             NULL, 0, 0, NULL
         )
         RETURNING * INTO backfill;
+        is_new := true;
+        PERFORM pg_notify({channel}, begins || ' ' || of_job);
     END IF;
-    PERFORM pg_notify({channel}, begins || ' ' || of_job);
-    RETURN {schema}.backfill_as_json(backfill);
+    RETURN json_build_array(is_new, {schema}.backfill_as_json(backfill));
 END
 $body$;
 
@@ -92,6 +94,19 @@ LANGUAGE sql VOLATILE AS $body$
     WHERE job = backfill.job
 $body$;
 
+-- Whether the next step of a backfill is due: it has come to this slot, and the run there has ended.
+CREATE OR REPLACE FUNCTION {schema}.is_due(of_job text, asked bigint, come_to bigint)
+RETURNS boolean LANGUAGE sql STABLE AS $body$
+    SELECT EXISTS (
+        SELECT FROM {schema}.backfills AS b
+        WHERE b.job = of_job AND b.asked_at = asked AND b.ended_at IS NULL
+        AND b.cursor IS NOT DISTINCT FROM come_to
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.runs AS r
+        WHERE r.job = of_job AND r.origin = 'backfill' AND r.state IN ('claimed', 'released')
+    )
+$body$;
+
 -- Go on to a slot, or come to the end without one. The run of the slot is put in for anybody to
 -- begin: its attempts begin anew, and the fences of those before stay, for their records.
 CREATE OR REPLACE FUNCTION {schema}.advance(
@@ -102,19 +117,21 @@ DECLARE
     run {schema}.runs;
     now bigint := {schema}.now_ms();
 BEGIN
-    PERFORM {schema}.lock_jobs(ARRAY[of_job], now);
+    -- All instances ask for each step, and one of them is the first.
+    IF NOT {schema}.is_due(of_job, asked, come_to) THEN
+        RETURN to_json('stale'::text);
+    END IF;
+    PERFORM {schema}.lock_rows_of_jobs(ARRAY[of_job], now);
+    PERFORM FROM {schema}.runs AS r
+    WHERE r.job = of_job AND (
+        r.slot = next_slot OR r.state IN ('claimed', 'released') OR NOT r.lease_ended
+    )
+    ORDER BY r.slot FOR NO KEY UPDATE;
     now := {schema}.now_ms();
-    SELECT * INTO backfill FROM {schema}.backfills
-    WHERE job = of_job AND asked_at = asked AND ended_at IS NULL
-    AND cursor IS NOT DISTINCT FROM come_to;
-    IF NOT FOUND THEN
+    IF NOT {schema}.is_due(of_job, asked, come_to) THEN
         RETURN to_json('stale'::text);
     END IF;
-    PERFORM FROM {schema}.runs
-    WHERE job = of_job AND origin = 'backfill' AND state IN ('claimed', 'released');
-    IF FOUND THEN
-        RETURN to_json('stale'::text);
-    END IF;
+    SELECT * INTO backfill FROM {schema}.backfills WHERE job = of_job;
     IF next_slot IS NULL THEN
         backfill := {schema}.counted(backfill);
         -- What did not fail has succeeded, if not by the backfill then by itself.

@@ -28,8 +28,8 @@ BEGIN
 END
 $body$;
 
--- Lock jobs and their open runs for whoever makes new runs; a job that is not known is noted.
-CREATE OR REPLACE FUNCTION {schema}.lock_jobs(names text[], now bigint) RETURNS void
+-- Lock the rows of jobs; a job that is not known is noted.
+CREATE OR REPLACE FUNCTION {schema}.lock_rows_of_jobs(names text[], now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $body$
 BEGIN
     INSERT INTO {schema}.jobs (name, schedule, first_seen, last_seen)
@@ -37,6 +37,14 @@ BEGIN
     WHERE NOT EXISTS (SELECT FROM {schema}.jobs AS j WHERE j.name = n.name)
     ORDER BY n.name ON CONFLICT (name) DO NOTHING;
     PERFORM FROM {schema}.jobs WHERE name = ANY (names) ORDER BY name FOR NO KEY UPDATE;
+END
+$body$;
+
+-- Lock jobs and their open runs for whoever makes new runs.
+CREATE OR REPLACE FUNCTION {schema}.lock_jobs(names text[], now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $body$
+BEGIN
+    PERFORM {schema}.lock_rows_of_jobs(names, now);
     PERFORM FROM {schema}.runs
     WHERE job = ANY (names) AND (state IN ('claimed', 'released') OR NOT lease_ended)
     ORDER BY job, slot FOR NO KEY UPDATE;

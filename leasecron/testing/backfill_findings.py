@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 
 from leasecron.testing.control_findings import time_to_begin
-from leasecron.testing.evidence import Evidence, Key, named
+from leasecron.testing.evidence import Evidence, named
 
 
 def backfill_findings(evidence: Evidence) -> Iterator[str]:
@@ -16,8 +17,8 @@ def backfill_findings(evidence: Evidence) -> Iterator[str]:
 
 
 def _run_after_success(evidence: Evidence) -> Iterator[str]:
-    """Find the slots that were run again, by a backfill or the schedule, when one had succeeded."""
-    succeeded: defaultdict[Key, list[int]] = defaultdict(list)
+    """Find the slots of which one run had succeeded, and a later one was begun."""
+    succeeded: defaultdict[tuple[str, datetime], list[int]] = defaultdict(list)
     for result in evidence.results:
         if result.status == "success":
             succeeded[result.job, result.slot].append(evidence.run_of(result)[-1])

@@ -1,63 +1,45 @@
-"""What all processes of a simulated cluster say to their store of backfills, and its answers."""
+"""What a store of a simulated cluster was told of backfills and answered."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from leasecron.model import Advance, Claim
-from leasecron.testing.witnessed import Holding, Moment, WitnessedBackfill, WitnessedRun
+from leasecron.model import Advance
+from leasecron.testing.fake_clock import FakeClock
+from leasecron.testing.run_witness import RunWitness
+from leasecron.testing.witnessed import WitnessedBackfill, WitnessedRun
 
 
-class BackfillWitness(ABC):
-    """The part of a witness that hears of backfills, and of slots that they run again.
+class BackfillWitness(RunWitness):
+    """Follows each backfill from slot to slot; ``backfills`` are all there were.
 
-    ``backfills`` are all there were. A slot that is run again is another run: those before it are
-    among the ``earlier`` ones.
+    A slot that a backfill has put in is another run than it was before.
     """
 
-    runs: dict[tuple[str, datetime], WitnessedRun]
-    _live: Mapping[str, list[Holding]]
-    _ending: set[str]
-    _waiting: Mapping[str, list[WitnessedRun]]
-    _now: Moment
-
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
         self.backfills: list[WitnessedBackfill] = []
-        self.earlier: list[WitnessedRun] = []
         self._going_on: dict[str, WitnessedBackfill] = {}
         self._come_to: dict[str, WitnessedRun] = {}  # the run that was put in last, by job
-        self._begins_at: dict[tuple[str, datetime], list[int]] = {}  # lowest fences of later runs
+        self._before: list[WitnessedRun] = []  # of slots that a backfill has run again
+        self._anew: dict[tuple[str, datetime], list[int]] = {}  # the last fence before each time
 
-    @property
     def all_runs(self) -> list[WitnessedRun]:
-        """All runs, of which one slot may have several."""
-        return [*self.earlier, *self.runs.values()]
+        """Return those too that a backfill has begun anew since."""
+        return [*self._before, *self.runs.values()]
 
-    @abstractmethod
-    def _run(self, job: str, slot: datetime) -> WitnessedRun: ...
-    @abstractmethod
-    def _over(self, run: WitnessedRun) -> None: ...
-    @abstractmethod
-    def _breaks(self, line: str) -> None: ...
+    def begun_anew(self, job: str, slot: datetime, fence: int | None) -> int:
+        """Return how often a run had been begun anew before the attempt of that fence."""
+        return sum(fence is not None and fence > last for last in self._anew.get((job, slot), ()))
 
-    def times_before(self, job: str, slot: datetime, fence: int | None) -> int:
-        """Return how often a slot had been put in to be run again before the attempt of a fence."""
-        return bisect_right(self._begins_at.get((job, slot), []), fence or 0)
-
-    def hears_of_backfill(self, operation: str, asked: Any, answer: Any) -> None:
+    def _of_backfill(self, operation: str, asked: Any, answer: Any) -> None:
         """Take note of what the store has answered to a call, if that was about a backfill."""
-        if operation == "add_backfill":
-            if asked.job not in self._going_on:
-                begun = WitnessedBackfill(asked.job, self._now.wall)
-                self._going_on[asked.job] = begun
-                self.backfills.append(begun)
-        elif operation == "cancel_backfill":
-            if answer:
-                self._cancelled(asked)
+        if operation == "add_backfill" and asked.job not in self._going_on:
+            self._going_on[asked.job] = begun = WitnessedBackfill(asked.job, self._now.wall)
+            self.backfills.append(begun)
+        elif operation == "cancel_backfill" and answer:
+            self._cancelled(asked)
         elif operation == "advance" and answer in ("waiting", "skipped", "ended"):
             self._went_on(asked, answer)
 
@@ -66,70 +48,62 @@ class BackfillWitness(ABC):
         last = self._come_to.get(asked.job)
         if last is not None and not (last.ended or self._is_ending(last)):
             self._breaks(f"a backfill went on before its run had ended: {name}")
-        backfill = self._going_on.get(asked.job)
-        if backfill is not None:
-            backfill.goes_on(self._now.wall)
-        if answer == "ended":
-            self._going_on.pop(asked.job, None)
+        self._has_gone_on(asked.job)
+        if answer == "waiting":
+            self._check_put_in(asked, name)
+            self._begins_anew(asked)
         elif answer == "skipped":
-            self._waits_for_step(asked.job)
+            self._can_go_on(asked.job)
         else:
-            self._put_in_again(asked, name)
+            self._going_on.pop(asked.job, None)
 
-    def _put_in_again(self, asked: Advance, name: str) -> None:
-        assert asked.slot is not None
-        if any(run.slot == asked.slot or run.waits for run in self._waiting[asked.job]):
+    def _check_put_in(self, asked: Advance, name: str) -> None:
+        if self._waiting[asked.job]:
             self._breaks(f"a backfill went before a slot that waits: {name}")
-        old = self._run(asked.job, asked.slot)
-        if old.succeeded:
-            self._breaks(f"a slot that succeeded was put in again: {name}")
-        last = old.holdings[-1] if old.holdings else None
-        if last is not None and last.alive(self._now) and not self._is_ending(old):
-            self._breaks(f"a slot that is being run was put in again: {name}")
-        if last is not None:
-            last.ended = last.ended or self._now.wall
-        old.gaps = old.gaps_until(self._now.wall)
-        self._over(old)
-        self.earlier.append(old)
-        fences = [holding.fence or 0 for run in self._of_slot(old) for holding in run.holdings]
-        begins = self._begins_at.setdefault((asked.job, asked.slot), [])
-        begins.append(max(fences, default=0) + 1)
-        new = WitnessedRun(asked.job, asked.slot, put_in=self._now.wall, filled=True)
-        self.runs[asked.job, asked.slot] = self._come_to[asked.job] = new
+        before = self.runs.get((asked.job, asked.slot)) if asked.slot else None
+        if before is None:
+            return
+        if before.succeeded:
+            self._breaks(f"run again after it had succeeded: {before.name}")
+        if before.holdings and self._goes_on(before.holdings[-1]):
+            self._breaks(f"put in again while it was run: {before.name}")
+
+    def _begins_anew(self, asked: Advance) -> None:
+        """Take note of the run of a slot that a backfill has put in, whatever it was before."""
+        assert asked.slot is not None
+        key = (asked.job, asked.slot)
+        before = self.runs.pop(key, None)
+        if before is not None:
+            before.gaps = before.gaps_until(self._now.wall)
+            self._over(before)
+            self._before.append(before)
+            if before.holdings:
+                last = before.holdings[-1]
+                last.ended = last.ended or self._now.wall
+                self._anew.setdefault(key, []).append(last.fence or 0)
+        self._come_to[asked.job] = run = self._run(*key)
+        run.put_in, run.asked_for, run.filled = self._now.wall, True, True
 
     def _cancelled(self, job: str) -> None:
-        backfill, last = self._going_on.pop(job, None), self._come_to.get(job)
-        if backfill is not None:
-            backfill.goes_on(self._now.wall)
-        if last is not None and last.waits:
-            self._over(last)
+        self._has_gone_on(job)
+        self._going_on.pop(job, None)
+        run = self._come_to.get(job)
+        if run is not None and not run.holdings:
+            self._over(run)
 
-    def _waits_for_step(self, job: str) -> None:
-        """Take note that a backfill, if one goes on, can go on from now on."""
+    def _over(self, run: WitnessedRun) -> None:
+        super()._over(run)
+        if run is self._come_to.get(run.job):
+            self._can_go_on(run.job)
+
+    def _has_gone_on(self, job: str) -> None:
+        if job in self._going_on:
+            self._going_on[job].goes_on(self._now.wall)
+
+    def _can_go_on(self, job: str) -> None:
         backfill = self._going_on.get(job)
-        if backfill is not None and backfill.idle_since is None:
-            backfill.idle_since = self._now.wall
-
-    def _check_beside(self, run: WitnessedRun, name: str) -> None:
-        """Look for another run of a backfill beside one that is won."""
-        for other in self._live[run.job] if run.filled else ():
-            other_run = self._run(run.job, other.claim.slot)
-            # One that is deaf to its timeout has ended, and keeps its lease.
-            beside = other_run.filled and not other_run.ended and other_run is not run
-            if beside and self._goes_on(other):
-                self._breaks(f"a slot of a backfill was run beside another one: {name}")
-
-    def _meets_backfill_alone(self, claim: Claim) -> bool:
-        """Say whether only a run of a backfill can stand in the way of a slot."""
-        found = [other for other in self._live[claim.job] if other.ended is None]
-        filled = all(self._run(claim.job, other.claim.slot).filled for other in found)
-        return filled and any(self._goes_on(other) for other in found)
-
-    def _goes_on(self, holding: Holding) -> bool:
-        return holding.alive(self._now) and holding.claim.token not in self._ending
+        if backfill is not None and backfill.due_since is None:
+            backfill.due_since = self._now.wall
 
     def _is_ending(self, run: WitnessedRun) -> bool:
         return bool(run.holdings) and run.holdings[-1].claim.token in self._ending
-
-    def _of_slot(self, run: WitnessedRun) -> list[WitnessedRun]:
-        return [each for each in self.earlier if (each.job, each.slot) == (run.job, run.slot)]

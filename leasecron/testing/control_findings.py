@@ -13,8 +13,8 @@ from itertools import pairwise
 from leasecron.errors import GiveUp
 from leasecron.jobs import Job
 from leasecron.testing.attempts import Attempt
-from leasecron.testing.evidence import MARGIN, Evidence, Key, RunKey, named, named_run
-from leasecron.testing.witnessed import Gap, WitnessedRun
+from leasecron.testing.evidence import MARGIN, Evidence, Key, named
+from leasecron.testing.witnessed import Gap
 
 _STEP = timedelta(seconds=5)  # between the times at which a run that nobody held is looked at
 
@@ -30,10 +30,10 @@ def control_findings(evidence: Evidence) -> Iterator[str]:
 
 
 def _tries(evidence: Evidence) -> Iterator[str]:
-    runs: defaultdict[RunKey, list[Attempt]] = defaultdict(list)
+    runs: defaultdict[Key, list[Attempt]] = defaultdict(list)
     for attempt in evidence.attempts:
         runs[evidence.run_of(attempt)].append(attempt)
-    for (job, _slot, _times), attempts in runs.items():
+    for (job, _, _), attempts in runs.items():
         # By number: a holder that was paused before its handler may begin after its successor.
         ordered = sorted(attempts, key=lambda each: each.attempt)
         for before, after in pairwise(ordered):
@@ -66,11 +66,11 @@ def _unfounded_refusals(evidence: Evidence) -> Iterator[str]:
         # A store may go by the clock of whoever pauses a job, and of whoever claims.
         since = min((p.since for p in evidence.witness.pauses if p.job == run.job), default=at)
         if not evidence.was_skewed(min(since, run.slot), at):
-            yield f"refused as paused, and its job was not: {_named(run)}"
+            yield f"refused as paused, and its job was not: {run.name}"
 
 
 def _slots_of_pauses(evidence: Evidence) -> Iterator[str]:
-    for run in evidence.witness.all_runs:
+    for run in evidence.witness.all_runs():
         if not run.holdings or run.put_in is not None:
             continue
         won = run.holdings[0].won
@@ -79,35 +79,33 @@ def _slots_of_pauses(evidence: Evidence) -> Iterator[str]:
             if pause.job != run.job or until is None or not pause.since < run.slot < until < won:
                 continue
             if not evidence.was_skewed(pause.since, won):
-                yield f"begun after the pause in which it was due: {_named(run)}"
+                yield f"begun after the pause in which it was due: {run.name}"
 
 
 def _not_told(evidence: Evidence) -> Iterator[str]:
-    attempts: defaultdict[Key, list[Attempt]] = defaultdict(list)
+    attempts: defaultdict[int | None, list[Attempt]] = defaultdict(list)
     for attempt in evidence.attempts:
-        attempts[attempt.job, attempt.slot].append(attempt)
+        attempts[attempt.fence].append(attempt)
     for holding in evidence.witness.holdings:
         if holding.told is None or holding.beat_since is None:
             continue
-        for attempt in attempts[holding.claim.job, holding.claim.slot]:
-            same = attempt.fence == holding.fence and attempt.began <= holding.told
+        for attempt in attempts[holding.fence]:
             went_on = attempt.ended is None or attempt.ended > holding.beat_since
-            if same and went_on and not attempt.context.signal.told:
+            if attempt.began <= holding.told and went_on and not attempt.context.signal.told:
                 yield f"went on when a newer slot waited: {named(attempt)}"
 
 
 def _neglected(evidence: Evidence) -> Iterator[str]:
     """Find the runs that were put in, and that nobody held though an instance was well."""
-    for run in evidence.witness.all_runs:
+    for run in evidence.witness.all_runs():
         if run.job not in evidence.jobs or run.put_in is None:
             continue
         job, since = evidence.jobs[run.job]
         for begin, end in run.gaps_until(evidence.now):
             found = time_to_begin(evidence, job, (max(begin, since), end))
             if found is not None:
-                what = "of a backfill" if run.filled else "waiting for an older run to end"
-                what = "asked for" if run.asked_for else what
-                yield f"{what}, and not begun from {found.isoformat()} on: {_named(run)}"
+                what = "asked for" if run.asked_for else "waiting for an older run to end"
+                yield f"{what}, and not begun from {found.isoformat()} on: {run.name}"
                 break
 
 
@@ -132,7 +130,3 @@ def _is_blocked(evidence: Evidence, job: Job, at: datetime, enough: timedelta) -
         for holding in evidence.witness.holdings
         if evidence.is_narrow or (holding.claim.job == job.name and job.options.overlap != "allow")
     )
-
-
-def _named(run: WitnessedRun) -> str:
-    return named_run((run.job, run.slot))

@@ -18,11 +18,8 @@ MARGIN = timedelta(minutes=1)
 After it, the time comes on top for which the slot may wait: its jitter, or for a place.
 """
 
-Key = tuple[str, datetime]
-"""Its job's name and its slot, which name a run unless a backfill has run the slot again."""
-
-RunKey = tuple[str, datetime, int]
-"""A run: its job's name, its slot, and how often a backfill had put that in before."""
+Key = tuple[str, datetime, int]
+"""A run: its job's name, its slot, and how often a backfill had begun it anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +45,18 @@ class Evidence:
     was_well: Callable[[datetime, datetime], bool]
     witness: Witness
 
-    def run_of(self, of: Attempt | RunResult) -> RunKey:
-        """Return which run an attempt or its record is of."""
-        return of.job, of.slot, self.witness.times_before(of.job, of.slot, of.fence)
+    def run_of(self, what: Attempt | RunResult) -> Key:
+        """Return the run that an attempt or its record is of."""
+        job, slot = what.job, what.slot
+        return job, slot, self.witness.begun_anew(job, slot, what.fence)
 
 
 def named(attempt: Attempt) -> str:
     """Name an attempt in a finding."""
-    run = named_run((attempt.job, attempt.slot))
+    run = named_run(attempt.job, attempt.slot)
     return f"{run} attempt {attempt.attempt} on {attempt.instance}"
 
 
-def named_run(run: Key) -> str:
+def named_run(job: str, slot: datetime) -> str:
     """Name a run in a finding."""
-    return f"job {run[0]!r} slot {run[1].isoformat()}"
+    return f"job {job!r} slot {slot.isoformat()}"

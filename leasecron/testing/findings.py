@@ -11,7 +11,7 @@ from leasecron.schedules import Once
 from leasecron.testing.attempts import Attempt
 from leasecron.testing.backfill_findings import backfill_findings
 from leasecron.testing.control_findings import control_findings
-from leasecron.testing.evidence import MARGIN, Evidence, Key, RunKey, named, named_run
+from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
 
 
 def findings(evidence: Evidence) -> list[str]:
@@ -35,9 +35,10 @@ def _clashes(evidence: Evidence) -> Iterator[str]:
 
 
 def _repetitions(evidence: Evidence) -> Iterator[str]:
+    run_of = evidence.run_of
     tries = Counter((a.job, a.slot, a.attempt, a.fence, a.retry) for a in evidence.attempts)
     attempts = {(a.job, a.slot, a.attempt, a.fence): a for a in evidence.attempts}
-    numbers = Counter((evidence.run_of(a), a.attempt) for a in attempts.values())
+    numbers = Counter((*run_of(a), a.attempt) for a in attempts.values())
     fences = Counter(a.fence for a in attempts.values() if a.fence is not None)
     before: dict[Key, int] = {}
     for attempt in evidence.attempts:
@@ -45,38 +46,40 @@ def _repetitions(evidence: Evidence) -> Iterator[str]:
         if tries[attempt.job, attempt.slot, number, fence, attempt.retry] > 1:
             yield f"made more than once: {named(attempt)} retry {attempt.retry}"
     # By number: a holder that was paused before its handler may begin after its successor.
-    for attempt in sorted(attempts.values(), key=lambda a: (evidence.run_of(a)[-1], a.attempt)):
+    for attempt in sorted(attempts.values(), key=lambda each: each.attempt):
         fence = attempt.fence
-        if fence is not None and fence <= before.get((attempt.job, attempt.slot), 0):
+        run = run_of(attempt)
+        if fence is not None and fence <= before.get(run, 0):
             yield f"a fence that does not rise: {named(attempt)} fence {fence}"
-        before[attempt.job, attempt.slot] = fence or 0
-        if numbers[evidence.run_of(attempt), attempt.attempt] > 1:
+        before[run] = fence or 0
+        if numbers[*run, attempt.attempt] > 1:
             yield f"made more than once: {named(attempt)}"
         if fence is not None and fences[fence] > 1:
             yield f"a fence that others have too: {named(attempt)} fence {fence}"
 
 
 def _ends(evidence: Evidence) -> Iterator[str]:
-    begun: defaultdict[RunKey, int] = defaultdict(int)
+    begun: defaultdict[Key, int] = defaultdict(int)
     for attempt in evidence.attempts:
         run = evidence.run_of(attempt)
         begun[run] = max(begun[run], attempt.attempt)
-    ends: defaultdict[RunKey, list[RunResult]] = defaultdict(list)
+    ends: defaultdict[Key, list[RunResult]] = defaultdict(list)
     for result in evidence.results:
         if result.status in ("success", "failed"):
             ends[evidence.run_of(result)].append(result)
     for run, results in ends.items():
+        job, slot, _ = run
         if len(results) > 1:
-            yield f"ended {len(results)} times: {named_run(run[:2])}"
+            yield f"ended {len(results)} times: {named_run(job, slot)}"
         if begun[run] > max(result.attempt for result in results):
-            yield f"attempted again after its end: {named_run(run[:2])}"
+            yield f"attempted again after its end: {named_run(job, slot)}"
 
 
 def _untrue_records(evidence: Evidence) -> Iterator[str]:
     made = {(evidence.run_of(a), a.attempt): a for a in evidence.attempts}
     for result in evidence.results:
         attempt = made.get((evidence.run_of(result), result.attempt))
-        what = f"{named_run((result.job, result.slot))} attempt {result.attempt}"
+        what = f"{named_run(result.job, result.slot)} attempt {result.attempt}"
         if result.status in ("success", "failed") and attempt is None:
             yield f"recorded as {result.status}, but never made: {what}"
         elif attempt is None:
@@ -101,7 +104,7 @@ def _missing_records(evidence: Evidence) -> Iterator[str]:
         young = evidence.now - result.ended_at < timedelta(seconds=retention.age) / 2
         kept = young or counts[result.job] < retention.records
         if kept and (evidence.run_of(result), result.attempt) not in recorded:
-            what = f"{named_run((result.job, result.slot))} attempt {result.attempt}"
+            what = f"{named_run(result.job, result.slot)} attempt {result.attempt}"
             yield f"told as {result.status}, and not in the history: {what}"
 
 
@@ -126,7 +129,7 @@ def _lost_slots(evidence: Evidence) -> Iterator[str]:
                 waits = options.max_late if evidence.is_narrow else options.jitter_for(gap)
                 until = slot + MARGIN + timedelta(seconds=waits)
                 if evidence.was_well(slot - MARGIN, until):
-                    yield f"neither run nor skipped: {named_run((name, slot))}"
+                    yield f"neither run nor skipped: {named_run(name, slot)}"
             slot = following
 
 

@@ -67,9 +67,8 @@ class WitnessedRun:
     """One job at one instant.
 
     ``put_in`` is when it was put into the store without being begun: because somebody asked for it
-    (``asked_for``), because a backfill came to it (``filled``), or because it has to wait.
-    ``surpassed`` is the number of the call since which a newer slot has its place. A slot that a
-    backfill runs again is another run.
+    (``asked_for``), be it a backfill (``filled``), or because it has to wait. ``surpassed`` is the
+    number of the call since which a newer slot has its place.
     """
 
     job: str
@@ -86,14 +85,9 @@ class WitnessedRun:
     gaps: list[Gap] = field(default_factory=list)
 
     @property
-    def scheduled(self) -> bool:
-        """Whether it is the schedule's own, which alone has to do with newer and older slots."""
-        return not (self.asked_for or self.filled)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is in the store and nobody has begun it."""
-        return self.put_in is not None and not (self.holdings or self.ended)
+    def name(self) -> str:
+        """What it is called in a finding."""
+        return f"job {self.job!r} slot {self.slot.isoformat()}"
 
     def idle_since(self) -> datetime | None:
         """Return since when nobody holds it, of one that is to be run."""
@@ -104,6 +98,25 @@ class WitnessedRun:
     def gaps_until(self, now: datetime) -> list[Gap]:
         """Return the times in which it was to be run, and nobody held it."""
         since = self.idle_since()
+        return [*self.gaps, (since, now)] if since is not None and since < now else self.gaps
+
+
+@dataclass(slots=True, eq=False)
+class WitnessedBackfill:
+    """A backfill; ``due_since`` is when its next step could be made, or None while it cannot."""
+
+    job: str
+    due_since: datetime | None
+    gaps: list[Gap] = field(default_factory=list)
+
+    def goes_on(self, now: datetime) -> None:
+        """Take note that its next step was made."""
+        self.gaps = self.gaps_until(now)
+        self.due_since = None
+
+    def gaps_until(self, now: datetime) -> list[Gap]:
+        """Return the times in which its next step could be made, and was not."""
+        since = self.due_since
         return [*self.gaps, (since, now)] if since is not None and since < now else self.gaps
 
 
@@ -119,23 +132,3 @@ class WitnessedPause:
     def touches(self, since: datetime, until: datetime) -> bool:
         """Say whether any of it lay in that time."""
         return self.since < until and (self.until is None or self.until > since)
-
-
-@dataclass(slots=True, eq=False)
-class WitnessedBackfill:
-    """A backfill; ``idle_since`` is None while a run of it is to be made, and once it has ended."""
-
-    job: str
-    idle_since: datetime | None
-    gaps: list[Gap] = field(default_factory=list)
-
-    def goes_on(self, now: datetime) -> None:
-        """Take note that its next step was made."""
-        if self.idle_since is not None:
-            self.gaps.append((self.idle_since, now))
-        self.idle_since = None
-
-    def gaps_until(self, now: datetime) -> list[Gap]:
-        """Return the times in which its next step was due."""
-        since = self.idle_since
-        return [*self.gaps, (since, now)] if since is not None and since < now else self.gaps

@@ -44,8 +44,11 @@ def begun_in_a_pause(story: Story) -> Iterator[Violation]:
     for attempt in story.attempts:
         if attempt.retry:  # won long before, and a run that goes on is left alone
             continue
-        won_since = story.won_since(attempt, work_of(attempt.job).lease)
+        lease = work_of(attempt.job).lease
+        won_since = story.won_since(attempt, lease)
         due = attempt.slot / 1000 - story.offset
+        if _had_a_wrong_clock(story, attempt, lease):  # it may have won before the slot was due
+            won_since, due = attempt.begun - lease, -math.inf
         for pause in story.pauses:
             if pause.job != attempt.job:
                 continue
@@ -55,6 +58,11 @@ def begun_in_a_pause(story: Story) -> Iterator[Violation]:
             is_first = attempt.attempt == 1 and attempt.trigger != "manual"
             if was_due_in_it and is_first and attempt.begun > pause.over:
                 yield violation("a slot of a pause was begun after it", attempt, pause)
+
+
+def _had_a_wrong_clock(story: Story, attempt: Attempt, lease: float) -> bool:
+    troubles = story.troubles.between(attempt.life, attempt.begun - lease, attempt.begun)
+    return any(each.kind == "clock" for each in troubles)
 
 
 def wrong_tries(of_each_run: Iterable[Sequence[Attempt]]) -> Iterator[Violation]:

@@ -140,6 +140,16 @@ def test_a_takeover_in_a_pause_is_found_unless_it_may_have_been_won_before(
     assert len(whats(begun_in_a_pause(script.story()))) == found
 
 
+@pytest.mark.parametrize(("begun", "found"), [(13.0, 0), (15.0, 1), (21.0, 0)])
+def test_whose_clock_is_ahead_may_have_won_before_the_pause_and_the_slot(
+    script: Script, begun: float, found: int
+) -> None:
+    script.note("clock", 9.0, number=1, offset=1)
+    script.pause("paused", 10.0, 20.0)
+    script.attempt("paused", 11.0, begun, begun + 0.1)
+    assert len(whats(begun_in_a_pause(script.story()))) == found
+
+
 def test_of_a_pause_that_may_not_have_been_made_nothing_is_asked(script: Script) -> None:
     script.note("pausing", 10.0, job="paused")
     script.note("resuming", 16.0, job="paused")

@@ -28,7 +28,8 @@ backend = SqliteBackend(sys.argv[1])
 backend.open()
 
 def work(connection, moment):
-    connection.execute("INSERT INTO jobs VALUES ('half', '', 0, 0, NULL, NULL)")
+    into = "INSERT INTO jobs(name, schedule, first_seen, last_seen)"
+    connection.execute(f"{into} VALUES ('half', '', 0, 0)")
     print("holding", flush=True)
     sys.stdin.readline()
 

