@@ -186,6 +186,8 @@ class Cluster(Declared, Hazards):
           after no newer one waited; with ``overlap="cancel"`` the older run was told to make way.
         - A run that was asked for, and the newest slot that waits, was begun once an instance was
           well for a minute and the length of a takeover while nothing stood in the way.
+        - Of a backfill one slot was run at a time, none that had succeeded, none before a slot of
+          the schedule that waited, and the next one once an instance was well for as long.
         - A job that runs once did so at the instant that was fixed first.
         - The history says the truth of each success and failure, and lacks none that was told of.
         - Each slot that was due while an instance was well and nobody's clock was wrong, from a

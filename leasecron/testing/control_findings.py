@@ -14,7 +14,7 @@ from leasecron.errors import GiveUp
 from leasecron.jobs import Job
 from leasecron.testing.attempts import Attempt
 from leasecron.testing.evidence import MARGIN, Evidence, Key, named
-from leasecron.testing.witnessed import Gap, WitnessedRun
+from leasecron.testing.witnessed import Gap
 
 _STEP = timedelta(seconds=5)  # between the times at which a run that nobody held is looked at
 
@@ -102,33 +102,31 @@ def _neglected(evidence: Evidence) -> Iterator[str]:
             continue
         job, since = evidence.jobs[run.job]
         for begin, end in run.gaps_until(evidence.now):
-            found = _time_to_begin(evidence, run, job, (max(begin, since), end))
+            found = time_to_begin(evidence, job, (max(begin, since), end))
             if found is not None:
                 what = "asked for" if run.asked_for else "waiting for an older run to end"
                 yield f"{what}, and not begun from {found.isoformat()} on: {run.name}"
                 break
 
 
-def _time_to_begin(evidence: Evidence, run: WitnessedRun, job: Job, gap: Gap) -> datetime | None:
-    """Return from when on nothing stood in the way of a run for long enough, if nothing did."""
+def time_to_begin(evidence: Evidence, job: Job, gap: Gap) -> datetime | None:
+    """Return from when on nothing stood in the way of a job for long enough, if nothing did."""
     options = job.options
     enough = MARGIN + timedelta(seconds=options.lease + 2 * options.heartbeat)
     at, end = gap
     while at + enough < end:
-        if evidence.was_well(at, at + enough) and not _is_blocked(evidence, run, job, at, enough):
+        if evidence.was_well(at, at + enough) and not _is_blocked(evidence, job, at, enough):
             return at
         at += _STEP
     return None
 
 
-def _is_blocked(
-    evidence: Evidence, run: WitnessedRun, job: Job, at: datetime, enough: timedelta
-) -> bool:
+def _is_blocked(evidence: Evidence, job: Job, at: datetime, enough: timedelta) -> bool:
     until = at + enough
-    if any(each.job == run.job and each.touches(at, until) for each in evidence.witness.pauses):
+    if any(each.job == job.name and each.touches(at, until) for each in evidence.witness.pauses):
         return True
     return any(
         holding.won < until and holding.until > at
         for holding in evidence.witness.holdings
-        if evidence.is_narrow or (holding.claim.job == run.job and job.options.overlap != "allow")
+        if evidence.is_narrow or (holding.claim.job == job.name and job.options.overlap != "allow")
     )

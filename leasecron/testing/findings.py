@@ -9,6 +9,7 @@ from datetime import timedelta
 from leasecron.model import RunResult
 from leasecron.schedules import Once
 from leasecron.testing.attempts import Attempt
+from leasecron.testing.backfill_findings import backfill_findings
 from leasecron.testing.control_findings import control_findings
 from leasecron.testing.evidence import MARGIN, Evidence, Key, named, named_run
 
@@ -24,6 +25,7 @@ def findings(evidence: Evidence) -> list[str]:
         *_lost_slots(evidence),
         *evidence.witness.broken,
         *control_findings(evidence),
+        *backfill_findings(evidence),
     ]
 
 

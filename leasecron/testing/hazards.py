@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 
 from leasecron import durations
 from leasecron.asked import Run
+from leasecron.backfill import MOST_SLOTS, Backfill
 from leasecron.durations import TEN_YEARS, Duration
 from leasecron.errors import ConfigurationError, SchedulerStateError, shown
 from leasecron.scheduler import Scheduler
+from leasecron.schedules import Schedule
 from leasecron.testing.fake_clock import FakeClock
 from leasecron.testing.instance import Instance
 from leasecron.testing.trouble import Trouble
@@ -121,6 +124,19 @@ class Hazards(ABC):
     def resume(self, name: str) -> None:
         """Let runs of a job begin again, as ``Scheduler.resume`` does."""
         self._act(f"resume({name!r})").resume(name)
+
+    def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime | None = None,
+        *,
+        most: int = MOST_SLOTS,
+        schedule: Schedule | None = None,
+    ) -> Backfill:
+        """Have every slot of a range run that never succeeded, as ``Scheduler.backfill`` does."""
+        scheduler = self._act(f"backfill({name!r}, {start!r}, {end!r})")
+        return scheduler.backfill(name, start, end, most=most, schedule=schedule)
 
     def _act(self, what: str) -> Scheduler:
         """Return the scheduler to act through: one that answers, if there is one."""

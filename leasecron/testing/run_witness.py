@@ -61,8 +61,9 @@ class RunWitness:
             self._over(run)
             if answer.abandoned and claim.pause_on_failure:
                 self.paused(claim.job)
-        elif answer.outcome == "overlap" and claim.mode == "claim" and claim.overlap in WAITING:
-            self._waits(run, claim)
+        elif answer.outcome == "overlap" and claim.mode == "claim":
+            if claim.overlap in WAITING or self._meets_backfill_alone(claim):
+                self._waits(run, claim)
         elif answer.outcome == "paused":
             # A pause that ended while this call was under way counts too.
             since = min(run.slot, asked.moment.wall) - TICK
@@ -97,7 +98,14 @@ class RunWitness:
         pause = self._paused.get(run.job)
         if pause is not None and pause.number < number:
             self._breaks(f"begun while its job was paused: {name}")
+        if run.succeeded:
+            self._breaks(f"won again after it had succeeded: {name}")
         for other in self._live[run.job]:
+            other_run = self._run(run.job, other.claim.slot)
+            # One that is deaf to its timeout has ended, and keeps its lease.
+            beside = run.filled and other_run.filled and not other_run.ended
+            if beside and other_run is not run and self._goes_on(other):
+                self._breaks(f"run beside another slot of a backfill: {name}")
             forbidden = claim.overlap != "allow" or other.claim.slot == run.slot
             ending = other.claim.token in self._ending
             if forbidden and not ending and other.alive(self._now):
@@ -130,6 +138,15 @@ class RunWitness:
                 scheduled = not self._run(run.job, holding.claim.slot).asked_for
                 if older and scheduled and holding.cancelled is None:
                     holding.cancelled = self._number
+
+    def _meets_backfill_alone(self, claim: Claim) -> bool:
+        """Say whether only a run of a backfill can stand in the way of a slot."""
+        found = [other for other in self._live[claim.job] if other.ended is None]
+        filled = all(self._run(claim.job, other.claim.slot).filled for other in found)
+        return filled and any(self._goes_on(other) for other in found)
+
+    def _goes_on(self, holding: Holding) -> bool:
+        return holding.alive(self._now) and holding.claim.token not in self._ending
 
     def _surpass(self, run: WitnessedRun) -> None:
         """Take note that no older slot that waits will be begun."""

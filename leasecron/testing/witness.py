@@ -10,20 +10,17 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from leasecron.model import Advance, NewRun, OneOff
+from leasecron.model import NewRun, OneOff
+from leasecron.testing.backfill_witness import BackfillWitness
 from leasecron.testing.fake_clock import FakeClock
-from leasecron.testing.run_witness import RunWitness
-from leasecron.testing.witnessed import Asked, WitnessedRun
+from leasecron.testing.witnessed import Asked
 
 
-class Witness(RunWitness):
+class Witness(BackfillWitness):
     """Hears every call that reaches the store, and every answer before it can be lost."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
-        self._before: list[WitnessedRun] = []  # of slots that a backfill has run again
-        self._anew: dict[tuple[str, datetime], list[int]] = {}  # the last fence before each time
-        self._backfilled: dict[str, WitnessedRun] = {}
         self._hearers: dict[str, Callable[[Any, Any, Asked], None]] = {
             "claim": self._claimed,
             "heartbeat": self._beaten,
@@ -63,10 +60,8 @@ class Witness(RunWitness):
             self.paused(arguments[0])
         elif operation == "resume":
             self._resumed(arguments[0])
-        elif operation == "advance" and answer == "waiting":
-            self._begins_anew(arguments[0])
-        elif operation == "cancel_backfill":
-            self._backfill_cancelled(arguments[0])
+        elif arguments:
+            self._of_backfill(operation, arguments[0], answer)
 
     def arrives(self, operation: str, arguments: Sequence[Any], answer: Any) -> None:
         """Take note that the answer has reached the process that asked."""
@@ -75,14 +70,6 @@ class Witness(RunWitness):
                 holding = self._by_token.get(ref.token)
                 if said == "replaced" and holding is not None and holding.told is None:
                     holding.told = self._clock.now()
-
-    def all_runs(self) -> list[WitnessedRun]:
-        """Return those too that a backfill has begun anew since."""
-        return [*self._before, *self.runs.values()]
-
-    def begun_anew(self, job: str, slot: datetime, fence: int | None) -> int:
-        """Return how often a run had been begun anew before the attempt of that fence."""
-        return sum(fence is not None and fence > last for last in self._anew.get((job, slot), ()))
 
     # What people say
 
@@ -99,27 +86,6 @@ class Witness(RunWitness):
         first = self.fixed.setdefault(one_off.job, at)
         if at != first:
             self._breaks(f"fixed anew, at {at.isoformat()}: {self._run(one_off.job, first).name}")
-
-    def _begins_anew(self, asked: Advance) -> None:
-        """Take note of the run of a slot that a backfill has put in, whatever it was before."""
-        assert asked.slot is not None
-        key = (asked.job, asked.slot)
-        before = self.runs.pop(key, None)
-        if before is not None:
-            if before.succeeded:
-                self._breaks(f"run again after it had succeeded: {before.name}")
-            self._over(before)
-            self._before.append(before)
-            if before.holdings:
-                self._anew.setdefault(key, []).append(before.holdings[-1].fence or 0)
-        run = self._run(*key)
-        run.put_in, run.asked_for = self._now.wall, True
-        self._backfilled[asked.job] = run
-
-    def _backfill_cancelled(self, job: str) -> None:
-        run = self._backfilled.pop(job, None)
-        if run is not None and not run.holdings:
-            self._over(run)
 
     def _resumed(self, job: str) -> None:
         pause = self._paused.pop(job, None)

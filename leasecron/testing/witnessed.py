@@ -67,8 +67,8 @@ class WitnessedRun:
     """One job at one instant.
 
     ``put_in`` is when it was put into the store without being begun: because somebody asked for it
-    (``asked_for``), or because it has to wait. ``surpassed`` is the number of the call since which
-    a newer slot has its place.
+    (``asked_for``), be it a backfill (``filled``), or because it has to wait. ``surpassed`` is the
+    number of the call since which a newer slot has its place.
     """
 
     job: str
@@ -76,6 +76,7 @@ class WitnessedRun:
     overlap: Overlap | None = None
     put_in: datetime | None = None
     asked_for: bool = False
+    filled: bool = False
     surpassed: int | None = None
     ended: bool = False
     succeeded: bool = False
@@ -97,6 +98,25 @@ class WitnessedRun:
     def gaps_until(self, now: datetime) -> list[Gap]:
         """Return the times in which it was to be run, and nobody held it."""
         since = self.idle_since()
+        return [*self.gaps, (since, now)] if since is not None and since < now else self.gaps
+
+
+@dataclass(slots=True, eq=False)
+class WitnessedBackfill:
+    """A backfill; ``due_since`` is when its next step could be made, or None while it cannot."""
+
+    job: str
+    due_since: datetime | None
+    gaps: list[Gap] = field(default_factory=list)
+
+    def goes_on(self, now: datetime) -> None:
+        """Take note that its next step was made."""
+        self.gaps = self.gaps_until(now)
+        self.due_since = None
+
+    def gaps_until(self, now: datetime) -> list[Gap]:
+        """Return the times in which its next step could be made, and was not."""
+        since = self.due_since
         return [*self.gaps, (since, now)] if since is not None and since < now else self.gaps
 
 

@@ -4,9 +4,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.jobs import work_of
-from chaos.kept import Kept, Record
-from chaos.story import Attempt, Run, Story, Trouble
+from chaos.jobs import FILLED, work_of
+from chaos.kept import Claimed, Kept, Record
+from chaos.lives import RunAgain, lives
+from chaos.story import Attempt, Story, Trouble
 from chaos.violation import Violation, violation
 from leasecron.model import WAITING
 
@@ -28,7 +29,7 @@ def without_a_claim(story: Story, kept: Kept) -> Iterator[Violation]:
         elif not story.leases:
             if (claim.token, claim.instance) != (attempt.token, attempt.instance):
                 yield violation("an attempt of a run that another one has claimed", attempt, claim)
-        elif claim.fence == attempt.fence:
+        elif claim.fence == attempt.fence and claim.attempt:  # else one waits to be run again
             theirs = claim.state in ("abandoned", "replaced")  # such a run has a token of its own
             if claim.attempt != attempt.attempt or not (theirs or claim.token == attempt.token):
                 yield violation("an attempt that is not the one claimed", attempt, claim)
@@ -36,20 +37,21 @@ def without_a_claim(story: Story, kept: Kept) -> Iterator[Violation]:
             record = recorded[attempt.run, attempt.fence]
             if (record.attempt, record.instance) != (attempt.attempt, attempt.instance):
                 yield violation("an attempt that is not the one recorded", attempt, record)
-        elif claim.attempt <= attempt.attempt or not _died(story, attempt):
+        elif _is_older(claim, attempt) or not _died(story, attempt):
             # One that was given back is in no row any more, and its record was to come next.
             yield violation("an attempt of which the store knows nothing", attempt, claim)
 
 
 def won_again(story: Story, kept: Kept) -> Iterator[Violation]:
     """Find runs with two attempts of one number, and such as went on after their end."""
-    attempts: defaultdict[Run, list[Attempt]] = defaultdict(list)
+    run_of = lives(story, kept)
+    attempts: defaultdict[RunAgain, list[Attempt]] = defaultdict(list)
     for attempt in story.attempts:
-        attempts[attempt.run].append(attempt)
-    ends: defaultdict[Run, list[Record]] = defaultdict(list)
+        attempts[run_of[attempt.run, attempt.fence]].append(attempt)
+    ends: defaultdict[RunAgain, list[Record]] = defaultdict(list)
     for record in kept.records:
         if record.status in ("success", "failed"):
-            ends[record.run].append(record)
+            ends[run_of[record.run, record.fence]].append(record)
     for run, ended in ends.items():
         if len(ended) > 1:
             yield violation("a run with two ends", *ended, *attempts[run])
@@ -70,13 +72,14 @@ def won_again(story: Story, kept: Kept) -> Iterator[Violation]:
             yield violation("two attempts on a store that has no second ones", *each)
 
 
-def too_many_lost(kept: Kept) -> Iterator[Violation]:
+def too_many_lost(story: Story, kept: Kept) -> Iterator[Violation]:
     """Find runs that were tried again after their last attempt was lost."""
-    lost: defaultdict[Run, list[Record]] = defaultdict(list)
+    run_of = lives(story, kept)
+    lost: defaultdict[RunAgain, list[Record]] = defaultdict(list)
     for record in kept.records:
         if record.status == "lost":
-            lost[record.run].append(record)
-    for (job, _), records in lost.items():
+            lost[run_of[record.run, record.fence]].append(record)
+    for (job, _, _), records in lost.items():
         if len(records) > work_of(job).max_attempts:
             yield violation("more attempts were lost than there may be", *records)
 
@@ -158,6 +161,13 @@ def fences_fall(story: Story) -> Iterator[Violation]:
 
 def _has_a_wrong_clock(story: Story, life: int, m: float) -> bool:
     return any(each.kind == "clock" for each in story.troubles.between(life, m, m))
+
+
+def _is_older(claim: Claimed, attempt: Attempt) -> bool:
+    """Say whether a claim is not of a later attempt; those of a slot run again begin anew."""
+    if attempt.job == FILLED:
+        return (claim.fence or 0) < (attempt.fence or 0)
+    return claim.attempt <= attempt.attempt
 
 
 def _died(story: Story, attempt: Attempt) -> bool:

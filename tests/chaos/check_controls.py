@@ -5,11 +5,12 @@ Who holds a run beside another one is found with all others that may not: see ``
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 
 from chaos.jobs import MAX_LATE, work_of
 from chaos.kept import Kept
+from chaos.lives import RunAgain, lives
 from chaos.story import Attempt, Run, Said, Story
 from chaos.violation import Violation, violation
 from leasecron.model import WAITING
@@ -25,10 +26,13 @@ _ENDED = ("success", "failed", "abandoned")
 def controls(story: Story, kept: Kept) -> Iterator[Violation]:
     """Find all of it."""
     by_run: defaultdict[Run, list[Attempt]] = defaultdict(list)
+    of_one_run: defaultdict[RunAgain, list[Attempt]] = defaultdict(list)
+    run_of = lives(story, kept)
     for attempt in story.attempts:
         by_run[attempt.run].append(attempt)
+        of_one_run[run_of[attempt.run, attempt.fence]].append(attempt)
     yield from begun_in_a_pause(story)
-    yield from wrong_tries(by_run)
+    yield from wrong_tries(of_one_run.values())
     yield from out_of_order(story, by_run)
     yield from not_cancelled(story, by_run)
     yield from not_run(story, kept, by_run)
@@ -61,10 +65,10 @@ def _had_a_wrong_clock(story: Story, attempt: Attempt, lease: float) -> bool:
     return any(each.kind == "clock" for each in troubles)
 
 
-def wrong_tries(by_run: dict[Run, list[Attempt]]) -> Iterator[Violation]:
+def wrong_tries(of_each_run: Iterable[Sequence[Attempt]]) -> Iterator[Violation]:
     """Find tries that do not follow each other, or are more than there may be."""
-    for (job, _), attempts in by_run.items():
-        work = work_of(job)
+    for attempts in of_each_run:
+        work = work_of(attempts[0].job)
         ordered = sorted(attempts, key=lambda each: (each.attempt, each.begun))
         for before, after in pairwise(ordered):
             more = after.retry - before.retry

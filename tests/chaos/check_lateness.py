@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from chaos.jobs import work_of
+from chaos.jobs import FILLED, work_of
 from chaos.outages import of_a_server
 from chaos.story import Attempt, Story
 from chaos.violation import Violation, violation
@@ -40,7 +40,8 @@ class Lateness:
         for attempt in self.story.attempts:
             if attempt.attempt > 1 or attempt.retry:  # what came before it took its time
                 continue
-            if attempt.trigger == "manual" or work_of(attempt.job).overlap in WAITING:
+            waits = work_of(attempt.job).overlap in WAITING or attempt.job == FILLED
+            if waits or attempt.trigger == "manual":
                 continue
             due = attempt.slot / 1000 - self.story.offset
             if attempt.begun - due <= LATE:

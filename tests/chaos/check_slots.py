@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chaos.jobs import MAX_LATE, WORKS, Work
+from chaos.jobs import FILLED, MAX_LATE, WORKS, Work
 from chaos.kept import Claimed, Kept
 from chaos.outages import (
     AFTER,
@@ -131,7 +131,7 @@ class Slots:
             case "taken" | "start":  # what was won, and begun, and of which no handler has told
                 claim = self.kept.claims.get((work.name, slot))
                 if claim is not None and not claim.attempt:  # a newer one waited already
-                    return work.overlap in WAITING
+                    return work.overlap in WAITING or work.name == FILLED
                 at = slot / 1000 - self.story.offset
                 return claim is not None and self._befell(claim, at, said.m)
             case _:
@@ -219,7 +219,9 @@ class Slots:
         for (job, other), claim in self.kept.claims.items():
             if job != work.name or other in begun or other == slot or not self.story.leases:
                 continue
-            life = self.story.lives[claim.life]
+            life = self.story.lives.get(claim.life)
+            if life is None:  # it was put in by people, and nobody has begun it
+                continue
             if work.overlap == "allow" or not may_leave_claims(self.story, life):
                 continue
             until = claims_until(self.story, life) + work.lease + _STORED

@@ -83,8 +83,8 @@ class Takeovers:
         begun = {each.slot for each in of_job}
         for (job, slot), claim in self.kept.claims.items():
             if job == attempt.job and slot > attempt.slot and slot not in begun:
-                life = self.story.lives[claim.life]
-                if life.spawned <= until and life.gone >= attempt.begun:
+                life = self.story.lives.get(claim.life)  # none of what people have put in
+                if life is not None and life.spawned <= until and life.gone >= attempt.begun:
                     return True  # that one was claimed, and its instance died before it began
         for each in of_job:
             if each.slot == attempt.slot or each.begun > until:
@@ -104,9 +104,9 @@ def left_behind(story: Story, kept: Kept) -> Iterator[Violation]:
     for attempt in story.attempts:
         newer[attempt.job].append(attempt)
     for (job, slot), claim in kept.claims.items():
-        life = story.lives[claim.life]
         if claim.state != "claimed" or not story.leases:
             continue
+        life = story.lives[claim.life]
         if life.clean and not may_leave_claims(story, life):
             yield violation(f"a process that was stopped cleanly left a claim: {job} {slot}", claim)
         over = claims_until(story, life) + work_of(job).lease + 1.0

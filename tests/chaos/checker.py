@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from chaos.check_backfills import backfills
 from chaos.check_claims import (
     begun_in_an_outage,
     early,
@@ -69,9 +70,10 @@ def _for_leases(story: Story, kept: Kept, takeovers: Takeovers) -> Iterator[Viol
     yield from not_told(story)
     yield from told_for_nothing(story)
     yield from beside_a_kept_lease(story)
-    yield from too_many_lost(kept)
+    yield from too_many_lost(story, kept)
     yield from fences_fall(story)
     yield from controls(story, kept)
+    yield from backfills(story, kept)
     yield from takeovers.missing()
     yield from left_behind(story, kept)
 

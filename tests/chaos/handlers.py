@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import time
 
-from chaos.jobs import Work
+from chaos.jobs import FILLED, Work
 from chaos.log import Log
 from leasecron import ConfigurationError, RunAborted, RunContext
 from leasecron.model import to_ms
@@ -65,7 +65,8 @@ def _work(work: Work, log: Log, ctx: RunContext) -> None:
             ctx.sleep(min(STEP, left))
         if left > STEP:  # else its end says the same
             log.note("alive", token=ctx.token, retry=ctx.retry or None, told=ctx.signal.reason)
-    if work.raises(slot, ctx.retry):
+    # A slot that a backfill runs again may succeed then.
+    if work.raises(slot, (_fence(ctx) or 0) if work.name == FILLED else ctx.retry):
         raise PlannedError
 
 

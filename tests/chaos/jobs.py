@@ -62,7 +62,7 @@ class Work:
     def needs_control(self) -> bool:
         """Whether it needs a store that knows more than who has won a slot."""
         special = self.retries or self.overlap in WAITING or self.once is not None
-        return bool(special or self.name in (PAUSED, ASKED))
+        return bool(special or self.name in (PAUSED, ASKED, FILLED))
 
     @property
     def step(self) -> int:
@@ -107,8 +107,8 @@ _WARDS = tuple(
 )
 """Long runs, far apart: most of what befalls an instance befalls one of these too."""
 
-PAUSED, ASKED = "paused", "asked"
-"""The jobs that people pause and resume, and of which they ask for runs."""
+PAUSED, ASKED, FILLED = "paused", "asked", "filled"
+"""The jobs that people pause and resume, of which they ask for runs, and that they backfill."""
 
 _CONTROLLED = (
     Work("retried", 3.0, 0.1, 0.8, "skip", fails=0.6, retries=2),
@@ -118,6 +118,7 @@ _CONTROLLED = (
     Work("stubborn", 10.0, 2.0, 14.0, "cancel", deaf=True),
     Work(PAUSED, 1.0, 0.02, 2.0, "skip"),
     Work(ASKED, 11.0, 0.5, 4.0, "allow"),
+    Work(FILLED, 6.0, 0.2, 1.5, "skip", fails=0.3),
     *(Work(f"once-{n}", 3600.0, 1.0, 8.0, "skip", once=n) for n in range(30)),
 )
 """Jobs that not every store can serve."""

@@ -74,6 +74,21 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """How a backfill stood when people looked; ``asked`` tells those of a job apart."""
+
+    m: float
+    job: str
+    asked: int
+    start: int
+    end: int
+    total: int
+    succeeded: int
+    failed: int
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """What kept one process, or everybody, from what is promised to those whom nothing befalls.
 
@@ -169,6 +184,9 @@ class Story:
     refused: int = 0  # times that the store could not be opened
     pauses: list[Pause] = field(default_factory=list)
     asked: dict[Run, float] = field(default_factory=dict)  # runs that people asked for, and when
+    fillings: list[Filling] = field(default_factory=list)
+    cancelled: set[tuple[str, int]] = field(default_factory=set)  # job and asked of a backfill
+    filled: float | None = None  # when the last backfill was waited for
     fixed: dict[str, dict[int, int]] = field(default_factory=dict)  # the slot by job and life
 
     def is_calm(self, life: int, since: float, until: float) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from chaos.log import Line
-from chaos.story import Attempt, Life, Look, Pause, Said, Story, Trouble
+from chaos.story import Attempt, Filling, Life, Look, Pause, Said, Story, Trouble
 
 SETTLED = 62.0
 """Seconds after which an instance has noticed a step of its clock, whatever it waits for."""
@@ -27,7 +27,7 @@ def tell(lines: Sequence[Line], *, leases: bool, has_clock: bool) -> Story:
 
 def tell_part(story: Story, lines: Sequence[Line]) -> Story:
     """Return the story of other jobs that the same processes ran meanwhile."""
-    teller = _Teller(replace(story, attempts=[], said=[], asked={}, fixed={}))
+    teller = _Teller(replace(story, attempts=[], said=[], asked={}, fillings=[], fixed={}))
     for line in lines:
         teller.take(line)
     return teller.story
@@ -68,6 +68,13 @@ class _Teller:
                 self._pause(line)
             case "asked":
                 self.story.asked[line["job"], line["slot"]] = line["m"]
+            case "backfill":
+                facts = ("m", "job", "asked", "start", "end", "total", "succeeded", "failed")
+                self.story.fillings.append(Filling(**_facts(line, facts), ended=line["ended"]))
+            case "cancelling":
+                self.story.cancelled.add((line["job"], line["asked"]))
+            case "filled":
+                self.story.filled = line["m"]
             case "fixed":
                 self.story.fixed.setdefault(line["job"], {})[life] = line["slot"]
             case "spawned":

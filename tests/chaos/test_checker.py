@@ -89,9 +89,9 @@ def test_a_second_attempt_on_a_store_without_leases_is_found(claims: Script) -> 
 def test_an_attempt_after_the_last_that_there_may_be_is_found(script: Script) -> None:
     for number in (1, 2, 3):
         script.attempt("long", 0, number * 5.0, number=number, how=None, record="lost")
-    assert len(whats(too_many_lost(script.kept))) == 1
+    assert len(whats(too_many_lost(script.story(), script.kept))) == 1
     script.kept.records.pop()
-    assert whats(too_many_lost(script.kept)) == []
+    assert whats(too_many_lost(script.story(), script.kept)) == []
 
 
 @pytest.mark.parametrize(("kind", "found"), [("lock", 1), ("away", 1), ("full", 0), ("held", 0)])

@@ -57,7 +57,7 @@ def tried(script: Script, *, last: str = "returned", retries: int = 1) -> None:
 def test_tries_of_an_attempt_are_right(script: Script, last: str, retries: int) -> None:
     tried(script, last=last, retries=retries)
     story = script.story()
-    assert whats(wrong_tries(by_run(story))) == []
+    assert whats(wrong_tries(by_run(story).values())) == []
     assert whats(wrong_statuses(story, script.kept)) == []
     assert whats(won_again(story, script.kept)) == []
     assert whats(not_told(story)) == []
@@ -71,7 +71,7 @@ def test_a_run_that_is_recorded_as_failed_with_retries_left_is_found(script: Scr
 
 def test_more_tries_than_there_may_be_are_found(script: Script) -> None:
     tried(script, retries=3)
-    (found,) = whats(wrong_tries(by_run(script.story())))
+    (found,) = whats(wrong_tries(by_run(script.story()).values()))
     assert found == "a run was tried again more than 2 times"
 
 
@@ -88,13 +88,13 @@ def test_a_try_that_does_not_follow_is_found(
 ) -> None:
     script.attempt("retried", 0, 0.1, 0.2, fence=7, how=how, record=None)
     script.attempt("retried", 0, 2.1, 2.2, number=number, fence=fence, retry=retry)
-    assert whats(wrong_tries(by_run(script.story()))) == [said]
+    assert whats(wrong_tries(by_run(script.story()).values())) == [said]
 
 
 def test_a_count_that_a_takeover_has_lost_is_found(script: Script) -> None:
     script.attempt("retried", 0, 0.1, how=None, record="lost", retry=2)
     script.attempt("retried", 0, 9.1, 9.2, life=2, number=2, retry=1)
-    found = whats(wrong_tries(by_run(script.story())))
+    found = whats(wrong_tries(by_run(script.story()).values()))
     assert found == ["a try that does not follow the one before"]
 
 

@@ -50,7 +50,7 @@ def claim(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, T
     if _makes_way(table, rules, at, now):
         closed = (lost(at, run),) if run.state == "claimed" else ()
         done = Answer("done", holder=run.instance, closed=closed)
-        return done, with_run(table, at, _closed(run, "replaced", now))
+        return done, with_run(table, at, closed_by_another(run, "replaced", now))
     if run.lost + (run.state == "claimed") >= rules.max_attempts:
         return _abandon(table, rules, at, run, now)
     if rules.fault == "nobody takes over":
@@ -66,7 +66,7 @@ def _makes_way(table: Table, rules: Rules, at: int, now: Now) -> bool:
     assert run is not None
     if run.cancelled and rules.fault != "a cancelled run is taken over":
         return True
-    if run.origin == "manual" and rules.fault != "a slot replaces what was asked for":
+    if not _can_be_replaced(run, rules):
         return False
     return _newer_is_begun(table, rules, at, now)
 
@@ -80,9 +80,7 @@ def _newer_is_begun(table: Table, rules: Rules, at: int, now: Now) -> bool:
 def _counts(run: Run | None, rules: Rules) -> bool:
     if rules.fault == "a slot that waits replaces what was begun" and is_waiting(run):
         return True
-    if rules.fault == "what was asked for replaces a slot":
-        return is_begun(run)
-    return is_begun(run, "scheduled")
+    return is_begun(run) and run is not None and _can_replace(run, rules)
 
 
 def _abandon(table: Table, rules: Rules, at: int, run: Run, now: Now) -> tuple[Answer, Table]:
@@ -90,7 +88,7 @@ def _abandon(table: Table, rules: Rules, at: int, run: Run, now: Now) -> tuple[A
     done = Answer("done", holder=run.instance, closed=closed, abandoned=True)
     if rules.pause_on_failure and rules.fault != "used-up attempts pause nothing":
         _paused, table = pause(table, now)
-    return done, with_run(table, at, _closed(run, "abandoned", now))
+    return done, with_run(table, at, closed_by_another(run, "abandoned", now))
 
 
 def _claim_unclaimed(table: Table, rules: Rules, asked: Asked, now: Now) -> tuple[Answer, Table]:
@@ -106,7 +104,9 @@ def _claim_unclaimed(table: Table, rules: Rules, asked: Asked, now: Now) -> tupl
     if now.wall - slot > rules.max_late:
         return Answer("late"), table
     found = _overlap(table, rules, asked.at, now)
-    if found is not None and rules.overlap in {"queue", "cancel"}:
+    if found is not None and (
+        rules.overlap in {"queue", "cancel"} or _meets_backfill_alone(table, rules, asked.at, now)
+    ):
         return _wait(found[0], table, rules, asked, now)
     return found or _win(table, rules, asked, now)
 
@@ -127,6 +127,14 @@ def _overlap(table: Table, rules: Rules, at: int, now: Now) -> tuple[Answer, Tab
     return Answer("overlap", holder=run.instance, other=other), table
 
 
+def _meets_backfill_alone(table: Table, rules: Rules, at: int, now: Now) -> bool:
+    """Say whether all that stands in the way of a slot are runs of a backfill."""
+    if rules.fault == "a backfill costs a slot":
+        return False
+    others = [run for other, run in enumerate(table.runs) if run is not None and other != at]
+    return all(run.origin == "backfill" for run in others if is_live(run, now))
+
+
 def _goes_on(run: Run, rules: Rules) -> bool:
     """Say whether a run that was begun is to have a next attempt."""
     if rules.fault == "a queued slot waits for live leases alone":
@@ -144,7 +152,7 @@ def _wait(
     runs = not newer_waits and not _newer_is_begun(table, rules, at, now)
     for other, run in older:
         if is_waiting(run, "scheduled") and rules.fault != "all slots wait":
-            table = with_run(table, other, _closed(run, "replaced", now))
+            table = with_run(table, other, closed_by_another(run, "replaced", now))
     if rules.overlap == "cancel" and (runs or rules.fault == "a slot that will not run cancels"):
         origin: Origin | None = "scheduled"
         if rules.fault == "what was asked for is cancelled":
@@ -208,7 +216,7 @@ def _settle(
             continue
         if other < at and run.state not in ENDED and _may_replace(won, run, rules):
             closed += (lost(other, run),) if run.state == "claimed" else ()
-            table = with_run(table, other, _closed(run, "replaced", now))
+            table = with_run(table, other, closed_by_another(run, "replaced", now))
         elif run.host is not None and (rules.overlap != "allow" or run.state in ENDED):
             # A kept lease too: its holder may see it as alive, and would renew it.
             table = with_run(table, other, without_lease(run, now))
@@ -216,12 +224,26 @@ def _settle(
 
 
 def _may_replace(newer: Run, older: Run, rules: Rules) -> bool:
-    if newer.origin == "manual" and rules.fault != "what was asked for replaces a slot":
-        return False
-    return older.origin == "scheduled" or rules.fault == "a slot replaces what was asked for"
+    return _can_replace(newer, rules) and _can_be_replaced(older, rules)
 
 
-def _closed(run: Run, state: str, now: Now) -> Run:
+def _can_replace(run: Run, rules: Rules) -> bool:
+    if rules.fault == "what was asked for replaces a slot" and run.origin == "manual":
+        return True
+    if rules.fault == "a backfilled run replaces" and run.origin == "backfill":
+        return True
+    return run.origin == "scheduled"
+
+
+def _can_be_replaced(run: Run, rules: Rules) -> bool:
+    if rules.fault == "a slot replaces what was asked for" and run.origin == "manual":
+        return True
+    if rules.fault == "a backfilled run is replaced" and run.origin == "backfill":
+        return True
+    return run.origin == "scheduled"
+
+
+def closed_by_another(run: Run, state: str, now: Now) -> Run:
     """End a run in its holder's place. Nobody has the token that it gets."""
     was_lost = run.state == "claimed"
     ended = run._replace(state=state, token="", lost=run.lost + was_lost, cancelled=False)

@@ -85,8 +85,8 @@ def wrong_pause(world: World, before: Table, step: Step, after: Table) -> str | 
 
 
 def _wrong_cancel(at: int, run: Run, after: Table) -> str | None:
-    if run.origin == "manual":
-        return "a run that was asked for has to make way"
+    if run.origin != "scheduled":
+        return f"a run of origin {run.origin} has to make way"
     if not any(is_waiting(newer, "scheduled") for newer in after.runs[at + 1 :]):
         return "a run has to make way for none"
     return None
@@ -96,6 +96,10 @@ def _wrong_replacement(step: Step, at: int, old: Run, after: Table) -> str | Non
     """Look for what a run was replaced by: a newer slot that was begun, or waits in its place."""
     if old.origin == "manual":
         return "a run that was asked for was replaced"
+    if old.origin == "backfill" and (is_begun(old) or step.act != "cancel backfill"):
+        return "a run of a backfill was replaced"
+    if old.origin == "backfill":
+        return None
     if old.cancelled:
         return None
     newer = after.runs[at + 1 :]

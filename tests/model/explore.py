@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
+from model.choices import steps
 from model.merging import merged
 from model.mirror import Mirror, Tables
 from model.promises import wrong_situation, wrong_step
-from model.situations import Outcome, Situation, Step, World, do, start, steps
+from model.situations import Outcome, Situation, Step, World, do, start
 from model.watching import Watching
 
 

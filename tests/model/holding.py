@@ -7,7 +7,9 @@ from model.values import (
     ENDED,
     Lost,
     Now,
+    Origin,
     Rules,
+    Run,
     Table,
     is_begun,
     is_live,
@@ -86,11 +88,14 @@ def release(
 def takes_record(table: Table, at: int, fence: int) -> bool:
     """Say whether the history takes a record of this attempt from its own holder.
 
-    Of a run that was closed in its holder's place nobody has the token.
+    Of a run that was closed in its holder's place nobody has the token. One that waits to be run
+    again has the fence of the attempt before.
     """
     run = table.runs[at]
     if run is None:
         return False
+    if is_waiting(run) and run.fence == fence:
+        return True
     return (
         (run.fence == fence and run.token != "") or fence < run.fence or run.released_fence == fence
     )
@@ -99,21 +104,32 @@ def takes_record(table: Table, at: int, fence: int) -> bool:
 def prune(table: Table, rules: Rules, now: Now) -> tuple[tuple[Lost, ...], Table]:
     """Remove what need not be kept, and say which attempts nobody saw the end of.
 
-    The newest run that the schedule has begun is kept, with all newer slots, and what waits.
+    The newest slot that the schedule or a backfill has begun is kept, with all newer slots, and
+    what waits.
     """
-    newest = max((at for at, run in enumerate(table.runs) if is_begun(run, "scheduled")), default=0)
+    newest = max((at for at, run in enumerate(table.runs) if _counts(run)), default=0)
     gone = []
     for at, run in enumerate(table.runs):
         if run is None or is_live(run, now) or is_waiting(run):
             continue
-        if run.origin == "scheduled" and at >= newest:
+        if run.origin != "manual" and at >= newest:
             continue
         if max(rules.slots[at], run.wall_until) + rules.keep < now.wall:
             gone.append((at, run))
     for at, _run in gone:
         table = with_run(table, at, None)
-    marks = [rules.slots[at] for at, run in gone if run.origin == "scheduled"]
+    marks = [rules.slots[at] for at, run in gone if run.origin in _of_schedule(rules)]
     if marks:
         marks += [] if table.pruned is None else [table.pruned]
         table = table._replace(pruned=max(marks))
     return tuple(lost(at, run) for at, run in gone if run.state == "claimed"), table
+
+
+def _counts(run: Run | None) -> bool:
+    return is_begun(run, "scheduled") or (run is not None and run.origin == "backfill")
+
+
+def _of_schedule(rules: Rules) -> set[Origin]:
+    if rules.fault == "a backfilled slot that is pruned is free":
+        return {"scheduled"}
+    return {"scheduled", "backfill"}

@@ -21,7 +21,9 @@ def merged(situation: Situation, world: World) -> Hashable:
         for at, run in enumerate(table.runs)
     )
     pauses = _merged_pauses(situation, world)
-    return (runs, table.pruned, situation.elapsed, situation.set_back, pauses)
+    backfill = None if table.backfill is None else (table.backfill.cursor, table.backfill.ended)
+    filled = (backfill, situation.succeeded, situation.known)
+    return (runs, table.pruned, situation.elapsed, situation.set_back, pauses, filled)
 
 
 def _merged_run(
@@ -30,7 +32,7 @@ def _merged_run(
     ended = run.state in ENDED
     lease = _lease(run, situation, world)
     return (
-        "ended" if ended else run.state,
+        _state(run, world),
         _holder(run, at, situation, world, names),
         min(run.attempt, 2),
         0 if ended else run.lost,
@@ -42,8 +44,15 @@ def _merged_run(
     )
 
 
+def _state(run: Run, world: World) -> str:
+    """Return the state as far as it decides: only a backfill tells the ended ones apart."""
+    if run.state not in ENDED:
+        return run.state
+    return "success" if world.filled and run.state == "success" else "ended"
+
+
 def _prunable_from(run: Run, at: int, world: World) -> int | None:
-    if run.origin == "scheduled" and at == len(world.rules.slots) - 1:
+    if run.origin != "manual" and at == len(world.rules.slots) - 1:
         return None
     return max(world.rules.slots[at], run.wall_until)
 

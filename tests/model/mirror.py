@@ -11,16 +11,20 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
+from contract.hand_clock import START
+
+from leasecron.backends.backfills import backfill_state
 from leasecron.backends.holders import may_record
 from leasecron.backends.memory import MemoryBackend
 from leasecron.backends.rows import RunRow
-from leasecron.model import Declaration, Retention, to_ms
+from leasecron.model import Declaration, Retention, from_seconds, to_ms
 from model.holding import takes_record
-from model.situations import Outcome, Situation, Step, World, clocks
+from model.situations import Outcome, Situation, Step, World, clocks, recorded
 from model.translation import JOB, UPTIME, Translation
-from model.values import Answer, Lost, Table
+from model.values import Lost, Table, Went, goes_on, has_succeeded
 
 TICK = 10.0
+END = from_seconds(START + 1000 * TICK)
 Tables = Any
 """What a MemoryBackend keeps; private to it."""
 
@@ -56,7 +60,8 @@ class Mirror:
             retention = Retention(JOB, self._world.rules.keep * TICK, 1000, 1e6)
             assert self._backend.prune([retention]) is False
             return self._recorded()
-        return self._translation.call(step, self._backend)
+        answer = self._translation.call(step, self._backend)
+        return answer._replace(closed=self._recorded()) if isinstance(answer, Went) else answer
 
     def is_unchanged(self) -> bool:
         """Say whether all is as it was when the copy was made."""
@@ -71,7 +76,9 @@ class Mirror:
         mine = self._tables
         rows = list(mine.runs.get(JOB, {}).values())
         pauses = [(pause.since, pause.until) for pause in mine.pauses.get(JOB, ())]
-        return self._translation.table(rows, mine._fence, mine.pruned(JOB), pauses)
+        row = mine.backfill(JOB)
+        backfill = None if row is None else backfill_state(row)
+        return self._translation.table(rows, mine._fence, mine.pruned(JOB), pauses, backfill)
 
     def takes_records_of(self, table: Table, at: int) -> bool:
         """Say whether the store takes the records of a run's attempts as the model does."""
@@ -83,24 +90,31 @@ class Mirror:
         return True
 
     def reads(self, tables: Tables, situation: Situation) -> bool:
-        """Say whether the store tells of the runs that have not ended as the model has them."""
+        """Say whether the store tells of what has not ended as the model has it."""
         self.use(tables)
         now = clocks(situation, self._world, 0)
         self._translation.set_clock(now)
         expected = self._translation.unfinished(situation.table, now)
-        asked_for = [state for state in expected if state.origin == "manual"]
+        asked_for = [state for state in expected if state.origin != "scheduled"]
         return (
-            self._backend.unfinished([JOB]) == expected and self._backend.asked_for() == asked_for
+            self._backend.unfinished([JOB]) == expected
+            and self._backend.asked_for() == asked_for
+            and self._tells_of_backfills(situation.table)
+        )
+
+    def _tells_of_backfills(self, table: Table) -> bool:
+        store, translation = self._backend, self._translation
+        newest, going_on = store.backfill(JOB), store.backfills()
+        slots = [translation.slot(at) for at, run in enumerate(table.runs) if has_succeeded(run)]
+        return (
+            (newest and translation.told(newest)) == table.backfill
+            and going_on == ([newest] if goes_on(table) else [])
+            and store.succeeded(JOB, translation.slot(0), END) == slots
         )
 
     def has_recorded(self, answer: Outcome) -> bool:
         """Say whether the history grew by the attempts that were closed, and no others."""
-        match answer:
-            case Answer():
-                return sorted(self._recorded()) == sorted(answer.closed)
-            case tuple():
-                return self._recorded() == answer
-        return not self._recorded()
+        return sorted(self._recorded()) == sorted(recorded(answer))
 
     def _recorded(self) -> tuple[Lost, ...]:
         mine, before = (each.results.get(JOB, {}) for each in (self._tables, self._before))
@@ -115,6 +129,7 @@ def _kept(tables: Tables) -> tuple[object, ...]:
         tables._fence,
         tables.results,
         tables.pauses,
+        tables.backfills,
     )
 
 
@@ -128,4 +143,5 @@ def _copied(tables: Tables) -> Tables:
     made.results = {job: dict(found) for job, found in tables.results.items()}
     made.first_seen, made._pruned = dict(tables.first_seen), dict(tables._pruned)
     made.pauses = {job: [copy(pause) for pause in found] for job, found in tables.pauses.items()}
+    made.backfills = {job: copy(row) for job, row in tables.backfills.items()}
     return made

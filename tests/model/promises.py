@@ -6,6 +6,13 @@ keeps it.
 
 from __future__ import annotations
 
+from model.backfill_promises import (
+    is_run_again,
+    wrong_backfill,
+    wrong_meeting,
+    wrong_run_again,
+    wrong_runs,
+)
 from model.control_promises import wrong_pause, wrong_row, wrong_start, wrong_table
 from model.situations import WITH_TOKEN, Outcome, Situation, Step, World, clocks
 from model.values import ENDED, Answer, Run, is_live
@@ -21,6 +28,10 @@ def wrong_step(
             return "a stale token changed something"
         if answer not in {"lost", False}:
             return "a stale token was not told that it is one"
+    wrong = wrong_meeting(world, before, step, answer, after)
+    wrong = wrong or wrong_backfill(world, before, step, answer, after)
+    if wrong is not None:
+        return wrong
     if isinstance(answer, Answer) and answer.outcome == "won":
         return _wrong_win(world, before, step, answer) or _wrong_changes(world, before, step, after)
     if step.act == "heartbeat" and run is not None and run.cancelled and answer == "ok":
@@ -39,7 +50,7 @@ def wrong_situation(world: World, situation: Situation) -> str | None:
     ]
     if world.rules.overlap != "allow" and len(live) > 1:
         return f"two live leases of one job, of the slots {live}"
-    return wrong_table(situation.table)
+    return wrong_table(situation.table) or wrong_runs(situation.table)
 
 
 def _wrong_win(world: World, before: Situation, step: Step, answer: Answer) -> str | None:
@@ -49,6 +60,8 @@ def _wrong_win(world: World, before: Situation, step: Step, answer: Answer) -> s
         return "a finished run was won again"
     if run is None and table.pruned is not None and world.rules.slots[step.at] <= table.pruned:
         return "a run that was pruned was won again"
+    if step.at in before.succeeded:
+        return "a slot that succeeded was run again"
     if run is not None and (answer.attempt, fence) == (run.attempt, run.fence):
         return None
     if answer.attempt != (1 if run is None else run.attempt + 1):
@@ -66,9 +79,10 @@ def _wrong_changes(world: World, before: Situation, step: Step, after: Situation
         new = after.table.runs[at]
         if old is None or old is new:
             continue
-        if old.state in ENDED and new is not None and _end(old) != _end(new):
+        again = is_run_again(step, at, old, new)
+        if old.state in ENDED and new is not None and _end(old) != _end(new) and not again:
             return "a finished run changed"
-        wrong = wrong_row(step, at, old, new, after.table)
+        wrong = wrong_run_again(old, new) if again else wrong_row(step, at, old, new, after.table)
         if wrong is not None:
             return wrong
         if step.at == at and step.token == old.token:

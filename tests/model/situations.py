@@ -1,4 +1,4 @@
-"""A few instances in front of one store: every step that may come next, and what it leads to.
+"""A few instances in front of one store: what each step leads to.
 
 A crash makes an instance forget the tokens that it holds; whoever claims under its name afterwards
 is the restarted one. What no step does to a run, such as nobody ever acting again, needs no step.
@@ -6,17 +6,30 @@ is the restarted one. What no step does to a run, such as nobody ever acting aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, TypedDict
 
-from model import claim_table, control, holding
-from model.values import ENDED, Answer, Asked, Lost, Now, Rules, Run, Table, is_paused
+from model import backfilling, claim_table, control, holding
+from model.values import (
+    ENDED,
+    Answer,
+    Asked,
+    Backfill,
+    Lost,
+    Now,
+    Rules,
+    Run,
+    Table,
+    Went,
+    goes_on,
+    has_succeeded,
+)
 
 THREE = (0, 0, 0)
 """The hosts of three instances that share one."""
 OF_HOLDERS = ("heartbeat", "finish", "fail, keep lease", "release")
 """What is done with a token, whatever the world."""
 WITH_TOKEN = frozenset({*OF_HOLDERS, "give back", "retry", "fail, pause", "make way"})
+ADVANCES = frozenset({"advance", "advance an earlier one"})
 
 
 class World(NamedTuple):
@@ -24,7 +37,7 @@ class World(NamedTuple):
 
     ``horizon`` is how much time passes at most; the clocks are set back once, by ``back``. A run is
     tried again up to ``retries`` times; ``pausing`` says that the job can be paused, and ``asked``
-    for which slots a run can be asked for.
+    for which slots a run can be asked for. ``filled`` are the slots of a backfill, oldest first.
     """
 
     rules: Rules
@@ -35,35 +48,49 @@ class World(NamedTuple):
     retries: int = 0
     pausing: bool = False
     asked: tuple[int, ...] = ()
+    filled: tuple[int, ...] = ()
 
 
 class Situation(NamedTuple):
-    """What the store knows, the time that has passed, and what happened to clocks and instances."""
+    """What the store knows, the time that has passed, and what happened to clocks and instances.
+
+    In a world with backfills ``succeeded`` are the slots that ever did, and ``known`` those that
+    had when the newest backfill was asked for.
+    """
 
     table: Table
     elapsed: int = 0
     set_back: int = 0
     forgotten: tuple[bool, ...] = ()
+    succeeded: frozenset[int] = frozenset()
+    known: frozenset[int] = frozenset()
 
 
 class Step(NamedTuple):
-    """One thing that one instance does; ``token`` is the one that it shows to the store."""
+    """One thing that one instance does; ``token`` is the one that it shows to the store.
+
+    Who asks for a backfill says how many slots it has. Who goes on with it does so from ``cursor``,
+    to slot ``at`` or, with -1, to its end.
+    """
 
     act: str
     instance: int = -1
     at: int = -1
     token: str = ""
     retries: int = 0
+    cursor: int | None = None
+    total: int = 0
 
     def __str__(self) -> str:
         who = "" if self.instance < 0 else f"instance {self.instance}: "
         what = "" if self.at < 0 else f" slot {self.at}"
         token = f" with token {self.token}" if self.token else ""
         count = f", {self.retries} times" if self.act == "retry" else ""
-        return f"{who}{self.act}{what}{token}{count}"
+        origin = f" from {self.cursor}" if self.act in ADVANCES else ""
+        return f"{who}{self.act}{what}{token}{count}{origin}"
 
 
-Outcome = Answer | tuple[Lost, ...] | str | bool | None
+Outcome = Answer | Went | Backfill | tuple[Lost, ...] | str | bool | None
 """What the store answers; of pruning, which attempts it recorded as lost."""
 
 
@@ -80,71 +107,6 @@ def clocks(situation: Situation, world: World, instance: int) -> Now:
     return Now(host, situation.elapsed, wall)
 
 
-def steps(situation: Situation, world: World) -> Iterator[Step]:
-    """Return every step that can be made."""
-    for at, run in enumerate(situation.table.runs):
-        fresh = _token(at, 1 if run is None else run.attempt + 1)
-        for instance in range(len(world.hosts)):
-            yield Step("claim", instance, at, fresh)
-            yield Step("take over", instance, at, fresh)
-        if run is not None:
-            yield from _holders_steps(at, run, situation, world)
-            yield from _stale_steps(at, run, world)
-    for instance in range(len(world.hosts)):
-        yield Step("crash", instance)
-    for host in set(world.hosts):
-        yield from _anybodys_steps(world.hosts.index(host), situation, world)
-    if situation.elapsed < world.horizon:
-        yield Step("time passes")
-    if not situation.set_back:
-        yield Step("clocks are set back")
-
-
-def _anybodys_steps(instance: int, situation: Situation, world: World) -> Iterator[Step]:
-    """Return what decides by its host's clock alone who does it, or not even by that."""
-    yield Step("prune", instance)
-    if world.pausing:
-        yield Step("resume" if is_paused(situation.table) else "pause", instance)
-    for at in world.asked:
-        if situation.table.pruned is None or world.rules.slots[at] > situation.table.pruned:
-            yield Step("ask for", instance, at)
-        yield Step("withdraw", instance, at)
-
-
-def _holders_steps(at: int, run: Run, situation: Situation, world: World) -> Iterator[Step]:
-    """Return what can be done by who knows the run's token."""
-    holder = int(run.instance)
-    if not is_holder(run, at, holder, situation):
-        return
-    for act in OF_HOLDERS:
-        yield Step(act, holder, at, run.token)
-    if run.attempt == 1:  # so that the number of attempts has an end
-        yield Step("give back", holder, at, run.token)
-    if run.cancelled:
-        yield Step("make way", holder, at, run.token)
-    if world.rules.pause_on_failure:
-        yield Step("fail, pause", holder, at, run.token)
-    for retries in range(max(1, run.retries - 1), min(run.retries + 1, world.retries) + 1):
-        yield Step("retry", holder, at, run.token, retries)
-    if run.state == "claimed":  # the answer was lost, and is asked for again
-        yield Step("claim", holder, at, run.token)
-        yield Step("take over", holder, at, run.token)
-
-
-def _stale_steps(at: int, run: Run, world: World) -> Iterator[Step]:
-    """Return the same with the last token that is the run's no more, or with one that never was."""
-    last = _token(at, run.attempt if run.token == "" else run.attempt - 1)
-    stale = _token(at, 0) if last == run.token else last
-    for act in OF_HOLDERS:
-        yield Step(act, int(run.instance), at, stale)
-    if world.rules.overlap == "cancel":
-        yield Step("make way", int(run.instance), at, stale)
-    if world.rules.pause_on_failure:
-        yield Step("fail, pause", int(run.instance), at, stale)
-    if world.retries:
-        yield Step("retry", int(run.instance), at, stale, run.retries + 1)
-
-
 def do(step: Step, situation: Situation, world: World) -> tuple[Outcome, Situation]:
     """Make a step; return what the store answers, and what is the case afterwards."""
     match step.act:
@@ -158,6 +120,10 @@ def do(step: Step, situation: Situation, world: World) -> tuple[Outcome, Situati
     if table == situation.table:
         return answer, situation
     after = situation._replace(table=table)
+    if world.filled and step.at >= 0 and has_succeeded(table.runs[step.at]):
+        after = after._replace(succeeded=situation.succeeded | {step.at})
+    if step.act == "backfill":
+        after = after._replace(known=situation.succeeded)
     if isinstance(answer, Answer) and answer.outcome == "won":
         known = situation.forgotten
         after = after._replace(forgotten=(*known[: step.at], False, *known[step.at + 1 :]))
@@ -191,6 +157,13 @@ def call(step: Step, table: Table, world: World, now: Now) -> tuple[Outcome, Tab
             return control.ask_for(table, at, instance, now)
         case "withdraw":
             return control.withdraw(table, rules, at)
+        case "backfill":
+            return backfilling.add_backfill(table, instance, step.total)
+        case "advance" | "advance an earlier one":
+            slot, earlier = None if at < 0 else at, step.act != "advance"
+            return backfilling.advance(table, rules, step.cursor, slot, now, of_earlier=earlier)
+        case "cancel backfill":
+            return backfilling.cancel_backfill(table, rules, now)
     raise ValueError(step.act)
 
 
@@ -206,6 +179,18 @@ _ENDS: dict[str, _End] = {
     "fail, pause": {"status": "failed", "pauses": True},
     "make way": {"status": "replaced"},
 }
+
+
+def recorded(answer: Outcome) -> tuple[Lost, ...]:
+    """Return the attempts that an answer says were recorded."""
+    if answer is None or isinstance(answer, str | bool | Backfill):
+        return ()
+    return answer.closed if isinstance(answer, Answer | Went) else answer
+
+
+def is_over(situation: Situation) -> bool:
+    """Say whether every run has ended, and the backfill too."""
+    return not unfinished(situation) and not goes_on(situation.table)
 
 
 def is_holder(run: Run, at: int, instance: int, situation: Situation) -> bool:
@@ -228,7 +213,3 @@ def _crashed(instance: int, situation: Situation) -> Situation:
         for known, run in zip(situation.forgotten, situation.table.runs, strict=True)
     )
     return situation._replace(forgotten=forgotten)
-
-
-def _token(at: int, attempt: int) -> str:
-    return f"{at}.{attempt}"

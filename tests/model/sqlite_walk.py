@@ -202,8 +202,7 @@ class SqliteWalk(RuleBasedStateMachine):
         self.situation = after
         if isinstance(answer, Answer):
             self.note(step, answer)
-        closed = answer.closed if isinstance(answer, Answer) else answer
-        for lost in closed if isinstance(closed, tuple) else ():
+        for lost in situations.recorded(answer):
             self.history.setdefault(lost.fence, (lost, "lost"))
 
     def note(self, step: Step, answer: Answer) -> None:

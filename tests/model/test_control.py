@@ -9,14 +9,13 @@ is given, and without one all that fits in the horizon.
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import Final
 
 import pytest
 
 from model.explore import Violation, explore
 from model.mirror import Mirror
 from model.situations import World
-from model.test_exploration import FAULTS as OLDER_FAULTS
 from model.test_exploration import futures_of
 from model.values import Fault, Overlap, Rules
 
@@ -148,10 +147,6 @@ def test_a_broken_rule_is_found_by_the_shortest_path(fault: Fault) -> None:
     print(message)
     assert broken in message
     assert f"after {length} steps" in message
-
-
-def test_each_rule_that_can_be_broken_is() -> None:
-    assert {"", *FAULTS, *OLDER_FAULTS} == {*get_args(Fault)}
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from typing import Literal
 
 import pytest
 
+from model.choices import steps
 from model.explore import Violation, explore
 from model.merging import merged
 from model.mirror import Mirror
-from model.situations import Outcome, Situation, World, do, start, steps
+from model.situations import Outcome, Situation, World, do, start
 from model.values import Answer, Fault, Rules
 
 Overlap = Literal["skip", "allow"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from contract.hand_clock import START, HandClock
@@ -13,11 +13,14 @@ from contract.hand_clock import START, HandClock
 from leasecron.backends.base import ControlBackend, LeaseBackend
 from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.model import (
+    Advance,
+    BackfillState,
     Claim,
     ClaimAnswer,
     Ending,
     LeaseRef,
     LeaseState,
+    NewBackfill,
     NewRun,
     Retry,
     RunResult,
@@ -26,7 +29,20 @@ from leasecron.model import (
     to_ms,
 )
 from model.situations import Outcome, Step
-from model.values import ENDED, Answer, Lost, Now, Pause, Rules, Run, Table, is_live
+from model.values import (
+    ENDED,
+    Answer,
+    Backfill,
+    Lost,
+    Now,
+    Origin,
+    Pause,
+    Rules,
+    Run,
+    Table,
+    Went,
+    is_live,
+)
 
 JOB = "job"
 UPTIME = 5000.0
@@ -125,6 +141,39 @@ class Translation:
         (answer,) = backend.add_runs(runs) if step.act == "ask for" else backend.withdraw(runs)
         return answer
 
+    def backfill(self, step: Step, backend: ControlBackend) -> Outcome:
+        newest = backend.backfill(JOB)
+        slots = self.rules.slots
+        asked = NewBackfill(
+            JOB, self.slot(0), self.slot(len(slots) - 1), step.total, str(step.instance)
+        )
+        begun = backend.add_backfill(asked)
+        if newest is not None and newest.ended_at is not None:
+            assert begun.asked_at > newest.asked_at
+        return self.told(begun)
+
+    def advance(self, step: Step, backend: ControlBackend) -> Outcome:
+        state = backend.backfill(JOB)
+        assert state is not None
+        earlier = timedelta(milliseconds=0 if step.act == "advance" else 1)
+        cursor = None if step.cursor is None else self.slot(step.cursor)
+        slot = None if step.at < 0 else self.slot(step.at)
+        return Went(backend.advance(Advance(JOB, state.asked_at - earlier, cursor, slot)))
+
+    def cancel_backfill(self, _step: Step, backend: ControlBackend) -> Outcome:
+        return Went("cancelled" if backend.cancel_backfill(JOB) else "none")
+
+    def told(self, state: BackfillState) -> Backfill:
+        """Return what a store tells of a backfill."""
+        return Backfill(
+            state.instance,
+            state.total,
+            None if state.cursor is None else self._at(to_ms(state.cursor)),
+            state.succeeded,
+            state.failed,
+            state.ended_at is not None,
+        )
+
     def release(self, step: Step, backend: LeaseBackend) -> Outcome:
         counted = step.act == "release"
         (answer,) = backend.release(
@@ -176,7 +225,7 @@ class Translation:
             instance=row.instance,
             attempt=row.attempt,
             lost=row.lost,
-            fence=row.fence - FIRST_FENCE + 1 if row.attempt else row.fence,
+            fence=row.fence - FIRST_FENCE + 1 if row.fence else 0,
             released_fence=None
             if row.released_fence is None
             else row.released_fence - FIRST_FENCE + 1,
@@ -184,7 +233,7 @@ class Translation:
             elapsed_until=0 if ended else self._units(row.lease_mono, UPTIME),
             wall_until=self._units(row.lease_until, START),
             retries=row.retries,
-            origin="manual" if row.origin == "manual" else "scheduled",
+            origin=_ORIGINS[row.origin],
             cancelled=row.cancelled,
         )
         return self._at(row.slot), run
@@ -195,6 +244,7 @@ class Translation:
         next_fence: int,
         pruned: int | None,
         pauses: Sequence[tuple[int, int | None]] = (),
+        backfill: BackfillState | None = None,
     ) -> Table:
         """Return all that a store knows of the job."""
         runs: list[Run | None] = [None] * len(self.rules.slots)
@@ -205,7 +255,8 @@ class Translation:
             Pause(self._units(since, START), None if until is None else self._units(until, START))
             for since, until in pauses
         )
-        return Table(tuple(runs), next_fence - FIRST_FENCE + 1, mark, told)
+        filled = None if backfill is None else self.told(backfill)
+        return Table(tuple(runs), next_fence - FIRST_FENCE + 1, mark, told, filled)
 
     def _at(self, slot: int) -> int:
         return self.rules.slots.index(self._units(slot, START))
@@ -221,6 +272,12 @@ def _boot(host: int) -> str:
     return f"boot-a/ns-{host}"
 
 
+_ORIGINS: Mapping[str, Origin] = {
+    "scheduled": "scheduled",
+    "manual": "manual",
+    "backfill": "backfill",
+}
+
 _CALLS: dict[str, Callable[[Translation, Step, Any], Outcome]] = {
     "claim": Translation.claim,
     "take over": Translation.claim,
@@ -234,6 +291,10 @@ _CALLS: dict[str, Callable[[Translation, Step, Any], Outcome]] = {
     "resume": Translation.pause,
     "ask for": Translation.ask_for,
     "withdraw": Translation.ask_for,
+    "backfill": Translation.backfill,
+    "advance": Translation.advance,
+    "advance an earlier one": Translation.advance,
+    "cancel backfill": Translation.cancel_backfill,
     "release": Translation.release,
     "give back": Translation.release,
 }

@@ -36,11 +36,26 @@ Fault = Literal[
     "a cancelled run is taken over",
     "a cancelled run is not told",
     "a slot that will not run cancels",
+    "a backfill does not wait for its run",
+    "what succeeded is run again",
+    "a backfilled run is replaced",
+    "a backfilled run replaces",
+    "a backfill costs a slot",
+    "a backfill goes before what waits",
+    "a cancelled backfill counts what goes on",
+    "a backfill counts and does not go on",
+    "a backfill goes on from anywhere",
+    "an earlier backfill goes on",
+    "a pause stops no backfill",
+    "a backfill takes what is being run",
+    "a backfill forgets the fences",
+    "a backfilled slot that is pruned is free",
+    "a backfill never ends",
 ]
 """A rule that is broken on purpose."""
 
 Overlap = Literal["skip", "allow", "queue", "cancel"]
-Origin = Literal["scheduled", "manual"]
+Origin = Literal["scheduled", "manual", "backfill"]
 
 ENDED = frozenset({"success", "failed", "abandoned", "replaced"})
 
@@ -70,7 +85,8 @@ class Run(NamedTuple):
     """A row. ``host`` is the one by whose clock the lease runs; None: it was ended for good.
 
     A run that nobody has begun is ``released`` with attempt 0. Of ``manual`` origin is what
-    somebody asked for, and no slot of the schedule.
+    somebody asked for, and no slot of the schedule; of ``backfill`` origin is a slot that is run
+    again, and then its fences are those of the attempts before.
     """
 
     state: str
@@ -95,6 +111,20 @@ class Pause(NamedTuple):
     until: int | None = None
 
 
+class Backfill(NamedTuple):
+    """The newest backfill: the slot that it has come to, if any, and how the runs before ended.
+
+    ``instance`` is who asked for it, ``total`` how many slots had not succeeded then.
+    """
+
+    instance: str
+    total: int
+    cursor: int | None = None
+    succeeded: int = 0
+    failed: int = 0
+    ended: bool = False
+
+
 class Table(NamedTuple):
     """All that a store knows of the job; ``pruned`` is the newest slot that was removed."""
 
@@ -102,6 +132,7 @@ class Table(NamedTuple):
     next_fence: int
     pruned: int | None = None
     pauses: tuple[Pause, ...] = ()
+    backfill: Backfill | None = None
 
 
 class Lost(NamedTuple):
@@ -125,6 +156,13 @@ class Answer(NamedTuple):
     abandoned: bool = False
     retries: int = 0
     trigger: str | None = None
+
+
+class Went(NamedTuple):
+    """The answer to going on with a backfill, and the attempts that it recorded as lost."""
+
+    answer: str
+    closed: tuple[Lost, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -155,6 +193,16 @@ def is_waiting(run: Run | None, origin: Origin | None = None) -> bool:
     if run is None or run.attempt or run.state in ENDED:
         return False
     return origin in {None, run.origin}
+
+
+def has_succeeded(run: Run | None) -> bool:
+    """Say whether a run is there and has succeeded."""
+    return run is not None and run.state == "success"
+
+
+def goes_on(table: Table) -> bool:
+    """Say whether a backfill goes on."""
+    return table.backfill is not None and not table.backfill.ended
 
 
 def is_paused(table: Table) -> bool:

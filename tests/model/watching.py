@@ -1,15 +1,25 @@
 """No run is stuck: what one instance can do that watches all alone.
 
 The others never act again, whatever they hold: they crashed, or their machines stand still. The
-one takes over what is over and finishes what it has won, and else waits. From every situation that
-must bring every run that was begun or waits to an end, in the time of a few leases. Where the job
-is paused somebody resumes it; till then nothing need go on.
+one takes over what is over and finishes what it has won, goes on with a backfill, and else waits.
+From every situation that must bring every run that was begun or waits to an end, and the backfill,
+in the time of a few leases. Where the job is paused somebody resumes it; till then nothing need go
+on.
 """
 
 from __future__ import annotations
 
-from model.situations import Situation, Step, World, do, is_holder, unfinished
-from model.values import is_paused
+from model.choices import next_slots
+from model.situations import (
+    Situation,
+    Step,
+    World,
+    do,
+    is_holder,
+    is_over,
+    unfinished,
+)
+from model.values import goes_on, is_paused
 
 
 class Watching:
@@ -30,7 +40,7 @@ class Watching:
 
     def _ends(self, situation: Situation, instance: int) -> bool:
         passed: list[tuple[int, Situation]] = []
-        while unfinished(situation) and (instance, situation) not in self._good:
+        while not is_over(situation) and (instance, situation) not in self._good:
             if len(passed) == self._most:
                 return False
             passed.append((instance, situation))
@@ -50,4 +60,14 @@ class Watching:
             _answer, after = do(step, situation, self._world)
             if after is not situation:
                 return after
+        if goes_on(situation.table):
+            after = do(self._advance(situation, instance), situation, self._world)[1]
+            if after is not situation:
+                return after
         return do(Step("time passes"), situation, self._world)[1]
+
+    def _advance(self, situation: Situation, instance: int) -> Step:
+        assert situation.table.backfill is not None
+        cursor = situation.table.backfill.cursor
+        at = next_slots(cursor, situation, self._world)[0]
+        return Step("advance", instance, at, cursor=cursor)
