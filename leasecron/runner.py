@@ -155,7 +155,7 @@ class Runner(ABC):
             self._room.leave()
             return
         ahead = (request.slot - self._timers.now()).total_seconds()
-        if ahead > 0 and request.mode == "claim":
+        if ahead > 0 and request.mode == "claim" and request.trigger != "manual":
             # The clock was set back while the slot waited: no run starts before its time.
             self._run_later(request, min(ahead, MAX_WAIT))
             self._room.leave()

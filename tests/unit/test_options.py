@@ -192,6 +192,10 @@ def test_a_catch_up_may_be_as_late_as_either_limit_allows() -> None:
     assert JobOptions(max_late=10, catch_up=0).lateness_limit("catch-up") == 10.0
 
 
+def test_a_single_run_of_a_test_is_not_late() -> None:
+    assert JobOptions(max_late=10).lateness_limit("manual") > 10 * 365 * DAY
+
+
 @pytest.mark.parametrize(
     ("arguments", "gap", "width"),
     [

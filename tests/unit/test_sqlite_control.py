@@ -103,17 +103,6 @@ def test_a_run_that_one_call_asks_for_twice_is_one_run(store: Driver) -> None:
     assert store.backend.withdraw([run, run]) == [True, False]
 
 
-def test_a_job_of_which_a_run_was_asked_for_is_known(store: Driver) -> None:
-    store.backend.add_runs([NewRun(JOB, at(0.5), "asker")])
-    store.clock.advance(5)
-    store.backend.add_runs([NewRun(JOB, at(5.5), "asker")])
-
-    (job,) = store.backend.jobs()
-    assert (job.name, job.schedule, job.first_seen) == (JOB, "", at(0))
-    assert store.backend.pause(JOB, "")
-    assert store.backend.declare([Declaration(JOB, "daily")]) == [at(0)]
-
-
 def test_a_finish_of_a_run_that_was_released_leaves_when_its_lease_ended(
     store: Driver, path: Path
 ) -> None:
