@@ -145,7 +145,7 @@ class MissingSlots:
         return ConfigurationError(
             f"backfill of job {shown(job)}: from {self.start.isoformat()} to"
             f" {self.end.isoformat()} it has {count} slots, and most is {most:,}; name a shorter"
-            " range, or say that so many are meant"
+            " range, or say that so many are meant: most=, or --yes of the command"
         )
 
 

@@ -27,7 +27,7 @@ from leasecron.model import (
     RunState,
 )
 from leasecron.options import JobOptions
-from leasecron.schedules import Schedule
+from leasecron.schedules import Schedule, schedule_in_words
 
 NOTICED_WITHIN: Final = 5.0
 """Seconds within which whoever declares a job has taken note of a run that is asked for."""
@@ -85,7 +85,7 @@ class Controls(Declarations):
             if not noticed and self._withdraw(run):
                 raise ConfigurationError(
                     f"no instance that declares job {shown(name)} has taken note of the run within"
-                    f" {NOTICED_WITHIN:g} s, so it is taken back; declared were {self._known()}"
+                    f" {NOTICED_WITHIN:g} s, so it is taken back: {self._who_declares(name)}"
                 )
         return run
 
@@ -128,7 +128,8 @@ class Controls(Declarations):
         goes on, and is run before the next. A crash costs nothing: another instance goes on.
 
         What succeeded is known as far as the history reaches (the option ``keep``). The slots are
-        those of the job's schedule as it is declared here, or as ``schedule`` says.
+        those of ``schedule``; without it, of the job as it is declared here, or as the store
+        describes it.
 
         Raises :class:`ConfigurationError` for a range that is empty, or not over, or has more than
         ``most`` slots, for a job that has a backfill that goes on, that is paused or that nobody
@@ -152,8 +153,7 @@ class Controls(Declarations):
                 backfill.cancel()
                 raise ConfigurationError(
                     f"no instance that declares job {shown(name)} has taken note of the backfill"
-                    f" within {NOTICED_WITHIN:g} s, so it is cancelled; declared were"
-                    f" {self._known()}"
+                    f" within {NOTICED_WITHIN:g} s, so it is cancelled: {self._who_declares(name)}"
                 )
         return backfill
 
@@ -173,9 +173,26 @@ class Controls(Declarations):
         check_control(self._backend, "backfill()")
         check_name(name)
         since, until = check_range(name, start, end, self._now())
-        of_job = schedule or self.declared(name).schedule
+        of_job = schedule or self._schedule_of(name)
         found = self._ask("succeeded", lambda backend: backend.succeeded(name, since, until))
         return MissingSlots(of_job, since, until, frozenset(found))
+
+    def _schedule_of(self, name: str) -> Schedule:
+        """Return the schedule of a job that is declared here, or else as the store words it."""
+        if name in self._jobs:
+            return self._jobs[name].schedule
+        words = {job.name: job.schedule for job in self._states()}
+        if name not in words:
+            raise ConfigurationError(
+                f"backfill: the store knows no job {shown(name)}; it knows {self._known()}"
+            )
+        schedule = schedule_in_words(words[name])
+        if schedule is None:
+            raise ConfigurationError(
+                f"backfill of job {shown(name)}: its schedule, {shown(words[name])}, is known to"
+                " the application alone; call scheduler.backfill() there, or give schedule="
+            )
+        return schedule
 
     def current_backfill(self, name: str) -> Backfill | None:
         """Return the newest backfill of a job, whether it goes on or has ended.
@@ -278,6 +295,11 @@ class Controls(Declarations):
     def _states(self) -> list[JobState]:
         found: list[JobState] = self._ask("jobs", lambda backend: backend.jobs())
         return found
+
+    def _who_declares(self, name: str) -> str:
+        last = self._seen(name)
+        told = "it was never seen" if last is None else f"it was last seen at {last.isoformat()}"
+        return f"{told}; declared are {self._known()}"
 
     def _known(self) -> str:
         """Name the jobs of the store, those first that were seen last."""

@@ -94,19 +94,21 @@ class EventLog:
         match event:
             case RunStarted():
                 logger.info(
-                    "run started job=%s slot=%s attempt=%d trigger=%s late=%.3fs",
+                    "run started job=%s slot=%s attempt=%d%s trigger=%s late=%.3fs",
                     event.job,
                     event.slot.isoformat(),
                     event.attempt,
+                    _retry(event.retry),
                     event.trigger,
                     event.lateness,
                 )
             case RunSucceeded():
                 logger.info(
-                    "run succeeded job=%s slot=%s attempt=%d duration=%.3fs",
+                    "run succeeded job=%s slot=%s attempt=%d%s duration=%.3fs",
                     event.job,
                     event.slot.isoformat(),
                     event.result.attempt,
+                    _retry(event.result.retries),
                     event.result.duration,
                 )
             case RunFailed():
@@ -149,11 +151,14 @@ class EventLog:
 
     @staticmethod
     def _failed(event: RunFailed) -> None:
-        logger.error(
-            "run failed job=%s slot=%s attempt=%d error=%s",
+        logger.log(
+            logging.WARNING if event.will_retry else logging.ERROR,
+            "run failed%s job=%s slot=%s attempt=%d%s error=%s",
+            " and will be tried again" if event.will_retry else "",
             event.job,
             event.slot.isoformat(),
             event.result.attempt,
+            _retry(event.result.retries),
             event.result.error,
             exc_info=event.exception,
         )
@@ -180,6 +185,11 @@ class EventLog:
             error,
             f" (and {repeats} times more since the last line)" if repeats else "",
         )
+
+
+def _retry(number: int) -> str:
+    """Say which retry it is; nothing of a first try, as most are."""
+    return f" retry={number}" if number else ""
 
 
 def _unless_harmless(exception: BaseException) -> str | None:

@@ -62,8 +62,6 @@ def advance(
     _count(row, table)
     row.cursor = slot
     if slot is None:
-        # What did not fail has succeeded, if not by the backfill then by itself.
-        row.succeeded = max(row.succeeded, row.total - row.failed)
         row.cursor, row.ended_at = cursor, moment.wall
         table.put_backfill(row)
         return "ended"
@@ -110,8 +108,8 @@ def _is_at_work(job: str, table: BackfillTable) -> bool:
     runs = table.open_runs(job)
     if runs is None:
         return False
-    open_runs = (*runs.live.values(), *runs.over.values())
-    return any(row.origin == "backfill" for row in open_runs if row.state not in ENDED)
+    unfinished = [row for row in runs.over.values() if row.state not in ENDED]
+    return any(row.origin == "backfill" for row in (*runs.live.values(), *unfinished))
 
 
 def _has_to_wait(job: str, slot: int, table: BackfillTable) -> bool:

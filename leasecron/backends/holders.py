@@ -101,7 +101,8 @@ def may_record(result: RunResult, row: RunRow | None) -> bool:
         return False
     if result.fence < row.fence or result.fence == row.released_fence:
         return True
-    closed = row.state in {"abandoned", "replaced"} and not row.cancelled
+    # In a row that waits, or was closed before it began anew, the fence is of an attempt before.
+    closed = row.state in {"abandoned", "replaced"} and not row.cancelled and row.attempt > 0
     return result.fence == row.fence and not closed
 
 

@@ -94,16 +94,19 @@ LANGUAGE sql VOLATILE AS $body$
     WHERE job = backfill.job
 $body$;
 
--- Whether the next step of a backfill is due: it has come to this slot, and the run there has ended.
+-- Whether the next step of a backfill is due: it has come to this slot, and the run there has ended
+-- and its lease with it, which a handler keeps that ignores its timeout.
 CREATE OR REPLACE FUNCTION {schema}.is_due(of_job text, asked bigint, come_to bigint)
-RETURNS boolean LANGUAGE sql STABLE AS $body$
+RETURNS boolean LANGUAGE sql VOLATILE AS $body$
     SELECT EXISTS (
         SELECT FROM {schema}.backfills AS b
         WHERE b.job = of_job AND b.asked_at = asked AND b.ended_at IS NULL
         AND b.cursor IS NOT DISTINCT FROM come_to
     ) AND NOT EXISTS (
         SELECT FROM {schema}.runs AS r
-        WHERE r.job = of_job AND r.origin = 'backfill' AND r.state IN ('claimed', 'released')
+        WHERE r.job = of_job AND r.origin = 'backfill' AND (
+            r.state IN ('claimed', 'released') OR {schema}.is_alive(r, {schema}.now_ms())
+        )
     )
 $body$;
 
@@ -134,8 +137,6 @@ BEGIN
     SELECT * INTO backfill FROM {schema}.backfills WHERE job = of_job;
     IF next_slot IS NULL THEN
         backfill := {schema}.counted(backfill);
-        -- What did not fail has succeeded, if not by the backfill then by itself.
-        backfill.succeeded := greatest(backfill.succeeded, backfill.total - backfill.failed);
         backfill.ended_at := now;
         PERFORM {schema}.keep_backfill(backfill);
         RETURN to_json('ended'::text);

@@ -20,7 +20,9 @@ BEGIN
     ) AS a(fence, job, slot, attempt, instance, trigger, status, started, ended, error, retries)
     JOIN {schema}.runs AS r ON r.job = a.job AND r.slot = a.slot::bigint
     WHERE a.fence::bigint < r.fence OR a.fence::bigint = r.released_fence
-    OR a.fence::bigint = r.fence AND (r.state NOT IN ('abandoned', 'replaced') OR r.cancelled)
+    OR a.fence::bigint = r.fence AND (
+        r.state NOT IN ('abandoned', 'replaced') OR r.cancelled OR r.attempt = 0
+    )
     ORDER BY a.fence::bigint
     ON CONFLICT (fence) DO NOTHING;
 END

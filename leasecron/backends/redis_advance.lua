@@ -15,8 +15,8 @@ end
 local has_to_wait = false
 for each in pairs(open_of(job)) do
     local row = row_at(job, each, place_of(job, each))
-    if row and row.origin == 'backfill' and not ENDED[row.state] then
-        return 'stale' -- the run before has not ended
+    if row and row.origin == 'backfill' and (not ENDED[row.state] or is_alive(row)) then
+        return 'stale' -- the run before has not ended, or a handler of it goes on
     elseif row and row.origin == 'scheduled' and row.attempt == 0 then
         has_to_wait = true
     elseif row and each == slot and is_alive(row) then
@@ -26,8 +26,6 @@ end
 
 if slot == cjson.null then
     count_run(backfill)
-    -- What did not fail has succeeded, if not by the backfill then by itself.
-    backfill.succeeded = math.max(backfill.succeeded, backfill.total - backfill.failed)
     backfill.ended_at = now
     put_backfill(backfill)
     return 'ended'

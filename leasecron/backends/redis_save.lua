@@ -13,7 +13,7 @@ load_rows(places)
 for i, job in ipairs(jobs) do
     local row = row_at(job, slots[i], places[i])
     local fence = fences[i]
-    local is_closed = row and not row.cancelled
+    local is_closed = row and not row.cancelled and row.attempt > 0
         and (row.state == 'abandoned' or row.state == 'replaced')
     if row and (
         fence < row.fence or fence == row.released_fence or (fence == row.fence and not is_closed)

@@ -23,7 +23,9 @@ _INSERT_OWNED = f"""
     ON runs.job = asked.column2 AND runs.slot = asked.column3
     WHERE asked.column1 < runs.fence OR asked.column1 = runs.released_fence
     OR asked.column1 = runs.fence
-    AND (runs.state NOT IN ('abandoned', 'replaced') OR runs.cancelled)
+    AND (
+        runs.state NOT IN ('abandoned', 'replaced') OR runs.cancelled OR runs.attempt = 0
+    )
 """
 _PAGE = 1_000  # records of one answer: each of their columns is one text, which has a limit
 _FOUND = columns(*_NAMES)

@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 
 import click
 
-from leasecron.backends.base import ControlBackend
 from leasecron.backfill import MOST_SLOTS, Backfill, MissingSlots
 from leasecron.cli.stores import StoreRefused, opened_control, store_option
 from leasecron.errors import ConfigurationError, printable, shown
 from leasecron.model import BackfillState
-from leasecron.schedules import Schedule, schedule_in_words
 
 _LARGE = 2**31
 """Slots that are counted where it is only said how many there are."""
@@ -35,7 +33,12 @@ def _instant(_ctx: click.Context, _option: click.Parameter, value: str | None) -
 @click.command()
 @click.argument("name")
 @store_option
-@click.option("--start", callback=_instant, metavar="TIME", help="The first instant of the range.")
+@click.option(
+    "--start",
+    callback=_instant,
+    metavar="TIME",
+    help="The first instant of the range: 2026-01-31, or 2026-01-31T03:00+01:00; UTC without zone.",
+)
 @click.option(
     "--end", callback=_instant, metavar="TIME", help="The first instant after it; now without it."
 )
@@ -74,7 +77,8 @@ def backfill(
       2  where it cannot be begun: there is no such store, no instance that
          runs declares the job, it is paused, or has a backfill that goes on
 
-    It goes on when the command does not wait for it any longer, after Ctrl-C.
+    It goes on when the command does not wait for it any longer, after Ctrl-C, and stands still
+    while the job is paused. Which slots have failed is what --dry-run lists afterwards.
     """
     if cancel:
         if start or end or dry_run or yes or wait:
@@ -85,33 +89,17 @@ def backfill(
         raise click.UsageError("--dry-run begins nothing: leave out --wait and --yes")
     if start is None:
         raise click.UsageError("say where the range begins, with --start, or --cancel")
-    with opened_control(store, "backfill") as (scheduler, backend):
-        schedule = _schedule_of(backend, name)
+    with opened_control(store, "backfill") as (scheduler, _backend):
         if dry_run:
-            _list(scheduler.missing(name, start, end, schedule=schedule))
+            _list(scheduler.missing(name, start, end))
             return
         most = _LARGE if yes else MOST_SLOTS
         if yes:
-            _say_size(name, scheduler.missing(name, start, end, schedule=schedule))
-        begun = scheduler.backfill(name, start, end, most=most, schedule=schedule)
-        click.echo(f"begun: {begun.total:,} slots of job {shown(name)}")
+            _say_size(name, scheduler.missing(name, start, end))
+        begun = scheduler.backfill(name, start, end, most=most)
+        click.echo(f"begun: {_slots(begun.total)} of job {shown(name)}")
         code = _wait_for(begun) if wait else 0
     sys.exit(code)
-
-
-def _schedule_of(backend: ControlBackend, name: str) -> Schedule:
-    """Return the schedule of a job, from the words in which the store keeps it."""
-    states = {job.name: job for job in backend.jobs()}
-    if name not in states:
-        known = ", ".join(map(shown, [*states][:20])) or "none"
-        raise StoreRefused(f"the store knows no job {shown(name)}; it knows {known}")
-    schedule = schedule_in_words(states[name].schedule)
-    if schedule is None:
-        raise StoreRefused(
-            f"the schedule of job {shown(name)}, {shown(states[name].schedule)}, is known to the"
-            " application alone: call scheduler.backfill() there"
-        )
-    return schedule
 
 
 def _say_size(name: str, slots: MissingSlots) -> None:
@@ -127,7 +115,7 @@ def _list(slots: MissingSlots) -> None:
     for slot in slots:
         click.echo(slot.isoformat())
         count += 1
-    click.echo(f"{count:,} slots", err=True)
+    click.echo(_slots(count), err=True)
 
 
 def _cancel(store: str, name: str) -> None:
@@ -158,5 +146,9 @@ def _wait_for(begun: Backfill) -> int:
 
 def _told(state: BackfillState) -> str:
     left = state.total - state.succeeded - state.failed
-    line = f"{state.succeeded:,} slots succeeded, {state.failed:,} failed"
+    line = f"{_slots(state.succeeded)} succeeded, {state.failed:,} failed"
     return line if not left else f"{line}, {left:,} not run"
+
+
+def _slots(count: int) -> str:
+    return f"{count:,} slot" + ("" if count == 1 else "s")

@@ -68,7 +68,7 @@ def trigger(name: str, store: str, timeout: float | None, *, wait: bool) -> None
             click.echo(f"asked for a run of job {shown(run.job)}, slot {run.slot.isoformat()}")
             code = _await_end(run, timeout) if wait else 0
         except KeyboardInterrupt:
-            click.echo("interrupted: the run goes on", err=True)
+            click.echo("interrupted: the run is not taken back", err=True)
             code = 128 + signal.SIGINT
     sys.exit(code)
 
@@ -91,7 +91,7 @@ def _await_end(run: Run, timeout: float | None) -> int:
         ) from error
     if result is None:
         assert timeout is not None
-        click.echo(f"not ended within {text(timeout)}: the run goes on", err=True)
+        click.echo(f"not ended within {text(timeout)}: the run is not taken back", err=True)
         return NOT_ENDED
     click.echo(_told(result))
     return 0 if result.status == "success" else 1
@@ -102,4 +102,7 @@ def _told(result: RunResult) -> str:
     if result.retries:
         line += f", retry {result.retries}"
     line += f", by {printable(result.instance)}, took {text(result.duration)}"
-    return line if result.error is None else f"{line}: {printable(result.error)}"
+    if result.error is None:
+        return line
+    error = printable(result.error)
+    return f"{line} (before: {error})" if result.status == "success" else f"{line}: {error}"

@@ -81,19 +81,34 @@ def test_slots_are_run_one_after_the_other_and_counted(store: Driver) -> None:
     assert go_on(store, 20, None) == "ended"
 
     ended = state(store)
-    assert (ended.succeeded, ended.failed, ended.cursor) == (9, 1, at(20))
+    assert (ended.succeeded, ended.failed, ended.cursor) == (2, 1, at(20))
     assert ended.ended_at == at(1001)
     assert store.backend.backfills() == []
     assert go_on(store, 20, 30) == "stale"
 
 
-def test_what_did_not_fail_has_succeeded_in_the_end(store: Driver) -> None:
+def test_a_handler_that_goes_on_past_its_end_is_waited_for(store: Driver) -> None:
     begin(store)
     go_on(store, None, 0)
-    run(store, 0, "a", "failed")
+    store.take_over(0, "a", overlap="allow")
+    store.finish(0, "a", "failed", keep_lease=True)
 
-    assert go_on(store, 0, None) == "ended"
-    assert (state(store).succeeded, state(store).failed) == (9, 1)
+    assert go_on(store, 0, 10) == "stale"
+    store.release(0, "a")
+    assert go_on(store, 0, 10) == "waiting"
+
+
+def test_the_record_of_an_attempt_before_is_taken_from_a_backfill_that_was_cancelled(
+    store: Driver,
+) -> None:
+    fence = store.win(0, "a")
+    store.finish(0, "a", "failed")
+    begin(store)
+    go_on(store, None, 0)
+    store.backend.cancel_backfill(JOB)
+    store.save(0, fence, "failed")
+
+    assert store.statuses() == [(fence, "failed")]
 
 
 def test_of_two_that_go_on_from_one_slot_one_is_late(store: Driver) -> None:

@@ -250,10 +250,10 @@ def test_another_process_may_ask_for_it_with_the_schedule(fleet: Fleet) -> None:
     two(fleet, handler)
     fleet.until(100)
     stranger = Scheduler(fleet.memory, clock=fleet.clock, instance="stranger")
-    with pytest.raises(ConfigurationError, match="there is no job 'sync'"):
-        stranger.backfill("sync", at(-1800), at(0))
+    with pytest.raises(ConfigurationError, match="the store knows no job 'synk'; it knows 'sync'"):
+        stranger.backfill("synk", at(-1800), at(0))
 
-    backfill = stranger.backfill("sync", at(-1800), at(0), schedule=Every(600))
+    backfill = stranger.backfill("sync", at(-1800), at(0))
 
     assert backfill.wait(timeout=60) is not None
     assert handler.filled == [-1800, -1200, -600]

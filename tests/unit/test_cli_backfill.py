@@ -146,7 +146,7 @@ def test_a_large_range_is_refused_with_its_size(url: str) -> None:
         (("report", "--start", YESTERDAY, "--end", WEEK_AGO), "which is not after start"),
         (("report", "--start", YESTERDAY, "--end", "2999-01-01"), "which is still to come"),
         (("synk", *RANGE), "the store knows no job 'synk'; it knows "),
-        (("own", *RANGE), "is known to the application alone: call scheduler.backfill() there"),
+        (("own", *RANGE), "is known to the application alone; call scheduler.backfill() there"),
     ],
 )
 def test_what_is_wrong_is_said(url: str, words: tuple[str, ...], said: str) -> None:

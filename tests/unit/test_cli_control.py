@@ -163,7 +163,7 @@ def test_a_run_that_has_not_ended_in_time_exits_with_3_and_goes_on(
     gate.set()
 
     assert done.exit_code == 3
-    assert done.stderr == "not ended within 50ms: the run goes on\n"
+    assert done.stderr == "not ended within 50ms: the run is not taken back\n"
     assert len(done.stdout.splitlines()) == 1
     assert ended.wait(LIMIT)
 
@@ -177,7 +177,7 @@ def test_ctrl_c_in_the_waiting_leaves_the_run_to_itself(
     done = command("trigger", "report", "--store", url, "--wait")
 
     assert done.exit_code == 130
-    assert done.stderr == "interrupted: the run goes on\n"
+    assert done.stderr == "interrupted: the run is not taken back\n"
 
 
 def test_ctrl_c_in_the_asking_says_that_it_may_have_been_asked_for(

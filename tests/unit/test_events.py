@@ -107,7 +107,13 @@ def test_words_and_classes_go_together() -> None:
 
 
 def test_words_are_these() -> None:
-    assert set(typing.get_args(Trigger)) == {"scheduled", "catch-up", "takeover", "manual"}
+    assert set(typing.get_args(Trigger)) == {
+        "scheduled",
+        "catch-up",
+        "takeover",
+        "manual",
+        "backfill",
+    }
     assert set(typing.get_args(Status)) == {"success", "failed", "interrupted", "lost"}
     assert set(typing.get_args(Reason)) == {
         "stop",

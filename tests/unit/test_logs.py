@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs_support import Fleet, at
 
-from leasecron import BackendError, BackendUnavailable, StoreFailed
+from leasecron import BackendError, BackendUnavailable, RunContext, StoreFailed
 from leasecron.logs import MOST_FAULTS, REPEAT_AFTER, EventLog
 from leasecron.model import Claim, ClaimAnswer
 from leasecron.testing import FakeClock
@@ -250,3 +250,29 @@ def test_a_flood_of_one_kind_hides_no_other(log: pytest.LogCaptureFixture) -> No
     fail("claim", BackendUnavailable("the directory is gone"))
     assert len(lines(log, "no space")) == 1
     assert len(lines(log, "the directory is gone")) == 1
+
+
+def test_tries_are_told_apart(fleet: Fleet, log: pytest.LogCaptureFixture) -> None:
+    one = fleet.instance()
+    calls: list[int] = []
+
+    def handler(ctx: RunContext) -> None:
+        calls.append(ctx.retry)
+        if ctx.retry < 2:
+            raise ValueError("no")
+
+    one.every(600, handler, retries=2, backoff=4)
+    fleet.start()
+    fleet.until(650)
+
+    slot = "job=sync slot=2026-01-01T00:10:00+00:00 attempt=1"
+    told = [(record.levelname, record.getMessage()) for record in log.records]
+    runs = [(level, text.partition(" trigger")[0]) for level, text in told if slot in text]
+    assert [(level, text.partition(" duration")[0]) for level, text in runs] == [
+        ("INFO", f"run started {slot}"),
+        ("WARNING", f"run failed and will be tried again {slot} error=ValueError: no"),
+        ("INFO", f"run started {slot} retry=1"),
+        ("WARNING", f"run failed and will be tried again {slot} retry=1 error=ValueError: no"),
+        ("INFO", f"run started {slot} retry=2"),
+        ("INFO", f"run succeeded {slot} retry=2"),
+    ]

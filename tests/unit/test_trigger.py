@@ -225,7 +225,9 @@ def test_a_restart_finds_what_was_asked_for_meanwhile(fleet: Fleet) -> None:
     one.start()
     one.scheduler.stop()
     stranger = Scheduler(fleet.memory, clock=fleet.clock)
-    with pytest.raises(ConfigurationError, match=r"job 'sync' has taken note .* were 'sync'"):
+    with pytest.raises(
+        ConfigurationError, match=r"job 'sync' has taken note .* last seen at .* are 'sync'"
+    ):
         stranger.trigger("sync")
     one.start()
     fleet.until(100)
@@ -243,7 +245,7 @@ def test_nobody_declares_the_job(fleet: Fleet) -> None:
 
     assert str(refused.value) == (
         "no instance that declares job 'synk' has taken note of the run within 5 s, so it is taken"
-        " back; declared were 'sync'"
+        " back: it was never seen; declared are 'sync'"
     )
     assert 105 <= seconds(fleet.clock) < 106
 
