@@ -35,7 +35,7 @@ def _left_alone(evidence: Evidence) -> Iterator[str]:
             continue
         job, since = evidence.jobs[backfill.job]
         for begin, end in backfill.gaps_until(evidence.now):
-            found = time_to_begin(evidence, job, (max(begin, since), end))
+            found = time_to_begin(evidence, job, (max(begin, since), end), alone=True)
             if found is not None:
                 yield f"a backfill did not go on from {found.isoformat()} on: job {job.name!r}"
                 break

@@ -46,7 +46,7 @@ class BackfillWitness(RunWitness):
     def _went_on(self, asked: Advance, answer: str) -> None:
         name = f"job {asked.job!r} to slot {asked.slot and asked.slot.isoformat()}"
         last = self._come_to.get(asked.job)
-        if last is not None and not (last.ended or self._is_ending(last)):
+        if last is not None and not self._is_ending(last) and self._is_at_work(last):
             self._breaks(f"a backfill went on before its run had ended: {name}")
         self._has_gone_on(asked.job)
         if answer == "waiting":
@@ -104,6 +104,10 @@ class BackfillWitness(RunWitness):
         backfill = self._going_on.get(job)
         if backfill is not None and backfill.due_since is None:
             backfill.due_since = self._now.wall
+
+    def _is_at_work(self, run: WitnessedRun) -> bool:
+        """Say whether a run has not ended, or its handler goes on past its end."""
+        return not run.ended or (bool(run.holdings) and self._goes_on(run.holdings[-1]))
 
     def _is_ending(self, run: WitnessedRun) -> bool:
         return bool(run.holdings) and run.holdings[-1].claim.token in self._ending

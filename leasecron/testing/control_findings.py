@@ -102,31 +102,38 @@ def _neglected(evidence: Evidence) -> Iterator[str]:
             continue
         job, since = evidence.jobs[run.job]
         for begin, end in run.gaps_until(evidence.now):
-            found = time_to_begin(evidence, job, (max(begin, since), end))
+            alone = job.options.overlap != "allow"
+            found = time_to_begin(evidence, job, (max(begin, since), end), alone=alone)
             if found is not None:
                 what = "asked for" if run.asked_for else "waiting for an older run to end"
                 yield f"{what}, and not begun from {found.isoformat()} on: {run.name}"
                 break
 
 
-def time_to_begin(evidence: Evidence, job: Job, gap: Gap) -> datetime | None:
-    """Return from when on nothing stood in the way of a job for long enough, if nothing did."""
+def time_to_begin(evidence: Evidence, job: Job, gap: Gap, *, alone: bool) -> datetime | None:
+    """Return from when on nothing stood in the way of a job for long enough, if nothing did.
+
+    Where it has to be ``alone``, any other run of the job does.
+    """
     options = job.options
     enough = MARGIN + timedelta(seconds=options.lease + 2 * options.heartbeat)
     at, end = gap
     while at + enough < end:
-        if evidence.was_well(at, at + enough) and not _is_blocked(evidence, job, at, enough):
+        blocked = _is_blocked(evidence, job, at, enough, alone=alone)
+        if not blocked and evidence.was_well(at, at + enough):
             return at
         at += _STEP
     return None
 
 
-def _is_blocked(evidence: Evidence, job: Job, at: datetime, enough: timedelta) -> bool:
+def _is_blocked(
+    evidence: Evidence, job: Job, at: datetime, enough: timedelta, *, alone: bool
+) -> bool:
     until = at + enough
     if any(each.job == job.name and each.touches(at, until) for each in evidence.witness.pauses):
         return True
     return any(
         holding.won < until and holding.until > at
         for holding in evidence.witness.holdings
-        if evidence.is_narrow or (holding.claim.job == job.name and job.options.overlap != "allow")
+        if evidence.is_narrow or (alone and holding.claim.job == job.name)
     )

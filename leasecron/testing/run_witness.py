@@ -102,9 +102,8 @@ class RunWitness:
             self._breaks(f"won again after it had succeeded: {name}")
         for other in self._live[run.job]:
             other_run = self._run(run.job, other.claim.slot)
-            # One that is deaf to its timeout has ended, and keeps its lease.
-            beside = run.filled and other_run.filled and not other_run.ended
-            if beside and other_run is not run and self._goes_on(other):
+            beside = run.filled and other_run.filled and other_run is not run
+            if beside and self._goes_on(other):
                 self._breaks(f"run beside another slot of a backfill: {name}")
             forbidden = claim.overlap != "allow" or other.claim.slot == run.slot
             ending = other.claim.token in self._ending

@@ -21,7 +21,7 @@ from leasecron.model import BackfillState, from_ms, to_ms
 _AGAIN = 0.3
 _PAUSE = (2.0, 9.0)
 _BETWEEN = (1.0, 4.0)
-_LONGEST_AGO, _MOST_SLOTS = 20, 8  # of a backfill, in slots
+_LONGEST_AGO, _MOST_SLOTS = 40, 8  # of a backfill, in slots
 _PATIENCE = 20.0
 """Seconds for which a backfill is waited for once nothing befalls anybody any more."""
 
@@ -42,9 +42,9 @@ def main() -> None:
     while not told:
         _sleep(chance.uniform(*_BETWEEN), lambda: told)
         act = chance.random()
-        if act < 0.4:
+        if act < 0.35:
             _ask(scheduler, log)
-        elif act < 0.7:
+        elif act < 0.75:
             filling = _fill(scheduler, log, chance, filling)
         else:
             log.note("pausing", job=PAUSED)

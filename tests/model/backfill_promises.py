@@ -63,7 +63,7 @@ def wrong_backfill(
     old, new = before.table.backfill, after.table.backfill
     if old is None or new is None:
         return None
-    wrong = _wrong_advance(before, step, answer, after) if step.act in ADVANCES else None
+    wrong = _wrong_advance(world, before, step, answer, after) if step.act in ADVANCES else None
     if wrong is not None or old == new or (old.ended and step.act == "backfill"):
         return wrong
     if old.ended:
@@ -72,10 +72,12 @@ def wrong_backfill(
         return "a backfill went on by itself"
     if not new.ended and _place(new) <= _place(old):
         return "a backfill did not go forward"
-    return _wrong_counts(world, old, new, before)
+    return _wrong_counts(world, old, new, before, step)
 
 
-def _wrong_counts(world: World, old: Backfill, new: Backfill, before: Situation) -> str | None:
+def _wrong_counts(
+    world: World, old: Backfill, new: Backfill, before: Situation, step: Step
+) -> str | None:
     """Say whether a run is not counted exactly when the backfill leaves it behind."""
     if new.succeeded > len((before.succeeded - before.known) & {*world.filled}):
         return "a backfill counted a success that never was"
@@ -84,11 +86,15 @@ def _wrong_counts(world: World, old: Backfill, new: Backfill, before: Situation)
     success = int(has_succeeded(run))
     if new.failed - old.failed != int(of_backfill and not success):
         return "a backfill counted what had not failed, or did not count what had"
-    more = new.succeeded - old.succeeded
-    return None if new.ended or more == success else "a success is not counted, or another is"
+    expected = {success} if step.act == "advance" else {success, 0}
+    if new.succeeded - old.succeeded not in expected:
+        return "a success is not counted, or another is"
+    return None
 
 
-def _wrong_advance(before: Situation, step: Step, answer: Outcome, after: Situation) -> str | None:
+def _wrong_advance(
+    world: World, before: Situation, step: Step, answer: Outcome, after: Situation
+) -> str | None:
     assert isinstance(answer, Went)
     table = before.table
     assert table.backfill is not None
@@ -98,6 +104,9 @@ def _wrong_advance(before: Situation, step: Step, answer: Outcome, after: Situat
         return "a backfill went on from where it is not"
     if answer.answer in {"stale", "paused", "busy"}:
         return None if after is before else "a backfill changed that did not go on"
+    now = clocks(before, world, step.instance)
+    if any(run.origin == "backfill" and is_live(run, now) for run in table.runs if run is not None):
+        return "a backfill went on beside a handler of it"
     if answer.answer != "waiting" and any(_goes_on(run) for run in table.runs):
         return "a backfill went on before its run had ended"
     if answer.answer == "ended":

@@ -21,10 +21,10 @@ from model.values import (
 )
 
 
-def add_backfill(table: Table, instance: str, total: int) -> tuple[Backfill, Table]:
+def add_backfill(table: Table, instance: str) -> tuple[Backfill, Table]:
     """Begin a backfill unless one goes on; answer with the one that does then."""
     if not goes_on(table):
-        table = table._replace(backfill=Backfill(instance, total))
+        table = table._replace(backfill=Backfill(instance))
     assert table.backfill is not None
     return table.backfill, table
 
@@ -46,15 +46,14 @@ def advance(
         return Went("stale"), table
     if backfill.cursor != cursor and rules.fault != "a backfill goes on from anywhere":
         return Went("stale"), table
-    at_work = any(_goes_on(run) for run in table.runs)
+    at_work = any(_is_at_work(run, rules, now) for run in table.runs)
     if at_work and rules.fault != "a backfill does not wait for its run":
         return Went("stale"), table
     if slot is None:
         if rules.fault == "a backfill never ends":
             return Went("stale"), table
-        counted = _counted(table, backfill)
-        rest = max(counted.succeeded, counted.total - counted.failed)  # by the schedule, meanwhile
-        return Went("ended"), table._replace(backfill=counted._replace(succeeded=rest, ended=True))
+        ended = _counted(table, backfill)._replace(ended=True)
+        return Went("ended"), table._replace(backfill=ended)
     if is_paused(table) and rules.fault != "a pause stops no backfill":
         if rules.fault == "a backfill counts and does not go on":
             table = table._replace(backfill=_counted(table, backfill))
@@ -86,8 +85,13 @@ def cancel_backfill(table: Table, rules: Rules, now: Now) -> tuple[Went, Table]:
     return Went("cancelled"), table._replace(backfill=backfill._replace(ended=True))
 
 
-def _goes_on(run: Run | None) -> bool:
-    return run is not None and run.origin == "backfill" and run.state not in ENDED
+def _is_at_work(run: Run | None, rules: Rules, now: Now) -> bool:
+    """Say whether a run of a backfill has not ended, or its handler goes on past its end."""
+    if run is None or run.origin != "backfill":
+        return False
+    if run.state in ENDED and rules.fault == "a backfill does not wait for a deaf handler":
+        return False
+    return run.state not in ENDED or is_live(run, now)
 
 
 def _is_busy(table: Table, rules: Rules, slot: int, now: Now) -> bool:

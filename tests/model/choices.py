@@ -44,8 +44,7 @@ def _anybodys_steps(instance: int, situation: Situation, world: World) -> Iterat
 def _steps_of_backfills(instance: int, situation: Situation, world: World) -> Iterator[Step]:
     """Return what can be done by who knows the schedule, now or since an older look."""
     if world.rules.slots[world.filled[-1]] <= clocks(situation, world, instance).wall:
-        total = sum(at not in situation.succeeded for at in world.filled)
-        yield Step("backfill", instance, total=total)
+        yield Step("backfill", instance)
     if situation.table.backfill is None:
         return
     yield Step("cancel backfill", instance)

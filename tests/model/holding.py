@@ -88,13 +88,13 @@ def release(
 def takes_record(table: Table, at: int, fence: int) -> bool:
     """Say whether the history takes a record of this attempt from its own holder.
 
-    Of a run that was closed in its holder's place nobody has the token. One that waits to be run
-    again has the fence of the attempt before.
+    Of a run that was closed in its holder's place nobody has the token. One that is to be run again
+    has the fence of the attempt before, until it is begun.
     """
     run = table.runs[at]
     if run is None:
         return False
-    if is_waiting(run) and run.fence == fence:
+    if not run.attempt and run.fence == fence:
         return True
     return (
         (run.fence == fence and run.token != "") or fence < run.fence or run.released_fence == fence

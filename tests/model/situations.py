@@ -69,8 +69,7 @@ class Situation(NamedTuple):
 class Step(NamedTuple):
     """One thing that one instance does; ``token`` is the one that it shows to the store.
 
-    Who asks for a backfill says how many slots it has. Who goes on with it does so from ``cursor``,
-    to slot ``at`` or, with -1, to its end.
+    Who goes on with a backfill does so from ``cursor``, to slot ``at`` or, with -1, to its end.
     """
 
     act: str
@@ -79,7 +78,6 @@ class Step(NamedTuple):
     token: str = ""
     retries: int = 0
     cursor: int | None = None
-    total: int = 0
 
     def __str__(self) -> str:
         who = "" if self.instance < 0 else f"instance {self.instance}: "
@@ -158,7 +156,7 @@ def call(step: Step, table: Table, world: World, now: Now) -> tuple[Outcome, Tab
         case "withdraw":
             return control.withdraw(table, rules, at)
         case "backfill":
-            return backfilling.add_backfill(table, instance, step.total)
+            return backfilling.add_backfill(table, instance)
         case "advance" | "advance an earlier one":
             slot, earlier = None if at < 0 else at, step.act != "advance"
             return backfilling.advance(table, rules, step.cursor, slot, now, of_earlier=earlier)

@@ -117,6 +117,7 @@ def test_all_that_can_be_done_keeps_the_promises_and_memory_does_the_same(
 
 FAULTS: dict[Fault, tuple[World, str, int]] = {
     "a backfill does not wait for its run": (alone(-1, 0), "several runs of a backfill go on", 3),
+    "a backfill does not wait for a deaf handler": (alone(0), "beside a handler of it", 5),
     "what succeeded is run again": (alone(0), "that succeeded was put in again", 4),
     "a backfilled run is replaced": (beside("skip", 0), "a run of a backfill was replaced", 3),
     "a backfilled run replaces": (beside("skip", 1), "replaced by none", 6),

@@ -143,10 +143,8 @@ class Translation:
 
     def backfill(self, step: Step, backend: ControlBackend) -> Outcome:
         newest = backend.backfill(JOB)
-        slots = self.rules.slots
-        asked = NewBackfill(
-            JOB, self.slot(0), self.slot(len(slots) - 1), step.total, str(step.instance)
-        )
+        last = self.slot(len(self.rules.slots) - 1)
+        asked = NewBackfill(JOB, self.slot(0), last, 1, str(step.instance))
         begun = backend.add_backfill(asked)
         if newest is not None and newest.ended_at is not None:
             assert begun.asked_at > newest.asked_at
@@ -167,7 +165,6 @@ class Translation:
         """Return what a store tells of a backfill."""
         return Backfill(
             state.instance,
-            state.total,
             None if state.cursor is None else self._at(to_ms(state.cursor)),
             state.succeeded,
             state.failed,

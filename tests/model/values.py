@@ -37,6 +37,7 @@ Fault = Literal[
     "a cancelled run is not told",
     "a slot that will not run cancels",
     "a backfill does not wait for its run",
+    "a backfill does not wait for a deaf handler",
     "what succeeded is run again",
     "a backfilled run is replaced",
     "a backfilled run replaces",
@@ -114,11 +115,10 @@ class Pause(NamedTuple):
 class Backfill(NamedTuple):
     """The newest backfill: the slot that it has come to, if any, and how the runs before ended.
 
-    ``instance`` is who asked for it, ``total`` how many slots had not succeeded then.
+    ``instance`` is who asked for it.
     """
 
     instance: str
-    total: int
     cursor: int | None = None
     succeeded: int = 0
     failed: int = 0
