@@ -173,10 +173,16 @@ def check_range(job: str, start: object, end: object, now: datetime) -> tuple[da
         raise ConfigurationError(
             f"{where}: end is {end.isoformat()}, which is still to come; right is now at the latest"
         )
-    return _whole(start), _whole(end)
+    return _whole(start, where), _whole(end, where)
 
 
-def _whole(instant: datetime) -> datetime:
+def _whole(instant: datetime, where: str) -> datetime:
     """Return the first whole millisecond at or after an instant."""
-    below = from_ms(to_ms(instant))
-    return below if below == instant else below + _MILLISECOND
+    try:
+        below = from_ms(to_ms(instant))
+        below - 2 * _MILLISECOND
+        return below if below == instant else below + _MILLISECOND
+    except OverflowError as error:
+        raise ConfigurationError(
+            f"{where}: {shown(instant)} is no instant of the years 1 to 9999 in UTC"
+        ) from error

@@ -47,7 +47,11 @@ def next_missing(
 
 
 class Backfilling:
-    """Takes the steps of backfills; ``look_soon`` has the store asked again how they stand."""
+    """Takes the steps of backfills.
+
+    ``look_soon`` has the store asked again how they stand, ``show`` tells it that somebody here
+    declares a job.
+    """
 
     def __init__(
         self,
@@ -56,12 +60,14 @@ class Backfilling:
         bus: EventBus,
         job_named: Callable[[str], DeclaredJob | None],
         look_soon: Callable[[], None],
+        show: Callable[[str], None],
     ) -> None:
         self._timers = timers
         self._store = store
         self._bus = bus
         self._job_named = job_named
         self._look_soon = look_soon
+        self._show = show
         self._succeeded: dict[_Id, frozenset[datetime]] = {}
         self._asked: set[_Id] = set()
 
@@ -74,7 +80,9 @@ class Backfilling:
         busy = {state.job for state in unfinished if state.origin == "backfill"}
         here = [each for each in backfills if self._job_named(each.job) is not None]
         for state in here:
-            if state.job not in busy and _id(state) not in self._asked:
+            if state.job in busy:
+                self._has_to_wait(state)
+            elif _id(state) not in self._asked:
                 self._step(state)
         known = {_id(state) for state in here}
         self._succeeded = {key: slots for key, slots in self._succeeded.items() if key in known}
@@ -124,6 +132,12 @@ class Backfilling:
             self._bus.error("advance", answer, state.job)
         elif answer in ("waiting", "skipped"):
             self._look_soon()
+        else:
+            self._has_to_wait(state)
+
+    def _has_to_wait(self, state: BackfillState) -> None:
+        if state.cursor is None:  # whoever asked for it waits for a sign
+            self._show(state.job)
 
     def _failed(self, operation: str, state: BackfillState, error: BaseException) -> None:
         self._asked.discard(_id(state))

@@ -58,7 +58,7 @@ class Inbox:
         self._failing = False
         self._known: set[Key] = set()  # at the last look
         self._waiting: set[Key] = set()  # were not begun then
-        self._backfilling = Backfilling(timers, store, bus, job_named, self.look_soon)
+        self._backfilling = Backfilling(timers, store, bus, job_named, self.look_soon, self._show)
 
     def look(self) -> None:
         """Ask the store now, and from then on as often as it has to be."""

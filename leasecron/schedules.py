@@ -109,7 +109,12 @@ class Once:
                 f"instant is {shown(self.instant)}: right is an aware datetime, such as"
                 " datetime.now(UTC)"
             )
-        object.__setattr__(self, "instant", _cut(to_utc(self.instant)))
+        try:
+            object.__setattr__(self, "instant", _cut(to_utc(self.instant)))
+        except OverflowError as error:
+            raise ConfigurationError(
+                f"instant is {shown(self.instant)}: right is one of the years 1 to 9999 in UTC"
+            ) from error
 
     def next_after(self, t: datetime, /) -> datetime | None:
         """Return the instant if it is after ``t``."""

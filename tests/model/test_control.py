@@ -125,7 +125,7 @@ FAULTS: dict[Fault, tuple[World, str, int]] = {
     "used-up attempts pause nothing": (paused(1), "its job goes on", 5),
     "a slot replaces what was asked for": (asked("skip", 0), "asked for was replaced", 2),
     "what was asked for replaces a slot": (asked("skip", 1), "replaced by none", 4),
-    "what was asked for is cancelled": (asked("cancel", 0), "asked for has to make way", 3),
+    "what was asked for is cancelled": (asked("cancel", 0), "manual has to make way", 3),
     "what was begun is withdrawn": (asked("skip", 0), "begun was withdrawn", 3),
     "all slots wait": (waiting("queue", slots=3), "several slots wait", 3),
     "a slot that waits replaces what was begun": (waiting("queue"), "replaced by none", 5),

@@ -319,6 +319,7 @@ def test_a_schedule_that_raises_is_told_of_and_tried_again(fleet: Fleet) -> None
         (at(0), at(10_000), "end is .* which is still to come"),
         (datetime(2026, 1, 1), at(0), "start is .* right is an aware datetime"),
         (at(0), "2026-01-01", "end is '2026-01-01'; right is an aware datetime"),
+        (datetime.min.replace(tzinfo=UTC), at(0), "is no instant of the years 1 to 9999"),
         (at(-6_000_000_000), at(0), r"it has 10,000,000 slots, and most is 10,000"),
     ],
 )
@@ -419,3 +420,20 @@ def test_a_slot_that_waits_behind_a_backfill_outlasts_newer_ones_that_nobody_beg
     fleet.until(150)
 
     assert [slot for slot, _ in handler.calls] == [-60, 60]
+
+
+def test_one_that_has_to_wait_for_its_first_step_is_noticed(fleet: Fleet) -> None:
+    handler = Noting(fleet, lasts=30)
+    one, _other = two(fleet, handler)
+    fleet.until(100)
+    one.scheduler.backfill("sync", at(-1800), at(0))
+    fleet.until(102)
+    current = one.scheduler.current_backfill("sync")
+    assert current is not None
+    current.cancel()
+    stranger = Scheduler(fleet.memory, clock=fleet.clock, instance="stranger")
+
+    backfill = stranger.backfill("sync", at(-1200), at(0))
+
+    assert backfill.state().cursor is None
+    assert backfill.wait(timeout=120) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -159,6 +159,8 @@ def test_once_is_a_schedule_of_one_slot() -> None:
     for ask in (once.next_after, once.latest_at):
         with pytest.raises(ConfigurationError):
             ask(datetime(2026, 1, 1))
-    for wrong in (datetime(2026, 1, 1), "2026-01-01", None):
+    far = [datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))]
+    far += [datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))]
+    for wrong in (datetime(2026, 1, 1), "2026-01-01", None, *far):
         with pytest.raises(ConfigurationError, match="instant is"):
             Once(wrong)  # type: ignore[arg-type]
