@@ -26,6 +26,7 @@ MODULES = (
         "executor",
         "backups",
     ),
+    *("retries", "inbox", "backfilling"),
     *("outages", "recovery", "room", "leases", "workers", "runs", "engine"),
 )
 FILES = tuple(str(Path(leasecron.__file__).with_name(f"{module}.py")) for module in MODULES)

@@ -10,13 +10,13 @@ _MADE = (
     *("Backups.__init__", "ClaimOnlyRunner.__init__", "Engine.__init__", "Executor.__init__"),
     *("LeaseRunner.__init__", "Recovery.__init__", "Room.__init__", "Runner.__init__"),
     *("StoreQueue.__init__", "Passes.__init__", "Pace.__init__", "Outages.__init__"),
-    "Workers.__init__",
+    *("Workers.__init__", "Retries.__init__", "Inbox.__init__", "Backfilling.__init__"),
 )
 _CALLED = (
     *("Engine.start", "Engine.stop", "Engine.add", "Engine.remove", "Engine.abandon"),
     *("Engine.resume", "Engine.stop_firing", "Engine.tell_of_stop", "Engine.called_from_inside"),
     *("StoreQueue.start", "StoreQueue.open", "StoreQueue.ask", "StoreQueue.ended", "stopped"),
-    *("StoreQueue.rest", "Workers.in_thread", "Executor.in_handler"),
+    *("StoreQueue.rest", "Workers.in_thread", "Executor.in_handler", "Engine._told"),
 )
 
 OTHERS = {
@@ -28,11 +28,8 @@ OTHERS = {
         ("LiveRun.give_up", "Executor._thread_died"),
         "what is done about a defect, which no scene has",
     ),
-    **dict.fromkeys(
-        ("Backups.hurry", "LeaseRunner.released", "Engine._released"),
-        "a store in a server, which tells of runs that were given back",
-    ),
     "Outages.put_off": "a store that answers one item by another error than its batch",
+    "ClaimOnlyRunner.released": "a store without leases, of which nobody is ever told anything",
     "LeaseRunner._not_started": "no thread can be had, or the store answered too late",
 }
 """Functions that no scene needs to reach."""
@@ -49,14 +46,14 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "self._timers.post(self._lost, worker.live)  # each guarded",
             "self._start()",
         ),
+        "Retries._counted": ("return",),
+        "Retries._try_again": ("return",),
         "Runner._answered": ("return",),
         "call_backend": (
             'raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")',
         ),
     },
-    "a store in a server, which tells of runs that were given back": {
-        "StoreQueue._hear_from_now_on": ("self._notifying.hear(self._on_released)",),
-        "StoreQueue._hear_no_more": ("self._notifying.hear_no_more(self._on_released)",),
+    "a store in a server, which tells by way of its connection": {
         "StoreQueue._run": ("self._notifying.pass_on()",),
     },
     "no thread can be had": {
@@ -96,8 +93,14 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
     "a store that has more to prune than one call may": {
         "Engine._pruned": ("self.timers.after(0.0, self._prune_jobs, retentions)",),
     },
+    "a thousand slots in a row that have succeeded": {
+        "Backfilling._advance": ("self._timers.post(self._advance, state, seen)",),
+        "next_missing": ("return None, seen",),
+    },
     "a job that is removed while the store is asked about it": {
+        "Backfilling._advance": ("self._asked.discard(_id(state))", "return"),
         "Recovery._declared": ("return",),
+        "Recovery._fixed": ("return",),
         "Recovery._recovered": ("return",),
     },
     "a store that answers one item by another error than its batch": {
@@ -124,13 +127,11 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "Executor._timed_out": ("return",),
         "Executor._call_handler": (
-            'run.signal.set("lease-lost")',
+            'run.signal.set("lease-lost")  # the worker was long in coming',
             "run.signal.raise_if_set()",
         ),
-        "LeaseRunner._beaten": (
-            "trusted = lease.trusted(self._clock.monotonic())",
-            'run.signal.set("takeover" if trusted else "lease-lost")',
-        ),
+        "LeaseRunner._beaten": ("return",),
+        "LeaseRunner.meet": ("return",),
         "LeaseRunner._not_won": ("return",),
         "LeaseRunner._tick": ("return",),
         "Room._look_at": ("self._timers.cancel(self._late_timer)",),
@@ -143,7 +144,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "self._claiming.discard((claim.job, claim.slot))",
             "self._room.leave()",
         ),
-        "Runner._skip": ("self._too_late(request)",),
+        "Runner._skip": ("self.too_late(request.job, request.slot)",),
     },
     "the same, and the unit tests do not have it either": {
         "Backups.not_started": ("return",),

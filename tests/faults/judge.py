@@ -88,9 +88,13 @@ def _lost(stage: Stage) -> Iterator[str]:
 
 
 def _not_run(stage: Stage, since: datetime) -> Iterator[str]:
-    """Yield the jobs of which the victim ran no slot, nor had no room for it in time."""
+    """Yield the jobs of which the victim ran no slot, nor had to leave it.
+
+    It has to where there was no room in time, or where a failure has paused the job.
+    """
     ran = {a.job for a in stage.attempts if a.slot > since}
-    ran |= {s.job for s in stage.events.of(RunSkipped) if s.slot > since and s.reason == "late"}
+    told = [s for s in stage.events.of(RunSkipped) if s.slot > since]
+    ran |= {s.job for s in told if s.reason in ("late", "paused")}
     for name, slots in _slots(stage, since, since + timedelta(seconds=60)):
         if slots and name not in ran:
             yield name

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.stage import REFUSED, VICTIM, NotedDirectory, NotedMemory, Refusing, Stage
+from faults.control_scenes import asked, filled, queued, retried
+from faults.stage import REFUSED, VICTIM, NotedDirectory, NotedMemory, Polled, Refusing, Stage
 from leasecron import JobOptions, RunContext
 from leasecron.backends.base import StoreEmptied
 
@@ -30,6 +31,10 @@ def with_refusals(_place: Path) -> Stage:
     return Stage(Refusing())
 
 
+def with_looks(_place: Path) -> Stage:
+    return Stage(Polled())
+
+
 def with_one_place(_place: Path) -> Stage:
     return Stage(NotedMemory(), max_running=1)
 
@@ -39,6 +44,10 @@ def without_leases(place: Path) -> Stage:
 
 
 def succeeds(_ctx: RunContext) -> None:
+    """Take no time."""
+
+
+def once(_ctx: RunContext) -> None:
     """Take no time."""
 
 
@@ -150,6 +159,7 @@ def refusals(stage: Stage) -> None:
     stage.job("7", long_too, first=1)
     stage.job("7,10", long_as_well, first=2, overlap="allow")
     stage.job("50", fails)
+    stage.one_off(6, once)
     stage.start()
     stage.until(3)
     stage.schedulers[VICTIM].remove("fails")
@@ -171,6 +181,7 @@ def waits(stage: Stage) -> None:
     assert isinstance(stage.store, Refusing)
     stage.store.refuses = lambda name: name in refused and stage.in_victim()
     stage.job("2", succeeds)
+    stage.one_off(3, once)
     stage.start()
     stage.until(40)
     refused.add("declare")
@@ -182,7 +193,8 @@ def waits(stage: Stage) -> None:
     stage.until(121)
     refused.clear()
     stage.until(123)
-    stage.schedulers[VICTIM].remove("succeeds")
+    for job in (succeeds, once):
+        stage.schedulers[VICTIM].remove(job.__name__)
     stage.until(184)
     stage.end_victim()
     stage.until(186)
@@ -274,5 +286,9 @@ SCENES = {
         Scene(with_leases, clocks),
         Scene(with_one_place, crowd),
         Scene(without_leases, for_good),
+        Scene(with_leases, retried),
+        Scene(with_leases, queued),
+        Scene(with_looks, asked),
+        Scene(with_looks, filled),
     )
 }

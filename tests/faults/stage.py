@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,6 +21,7 @@ LEASE = 4.0
 OPTIONS = JobOptions(lease=LEASE)
 
 REFUSED = {"claim", "heartbeat", "finish", "save_results", "declare", "unfinished", "prune"}
+REFUSED |= {"asked_for", "fix", "succeeded", "advance"}
 
 Handler = Callable[[RunContext], object]
 
@@ -60,9 +61,22 @@ class Refusing(NotedMemory):
     refusal = BackendError
 
     def __getattribute__(self, name: str) -> Any:
-        if name in REFUSED and self.refuses(name):
-            raise self.refusal(f"{name} is refused on purpose")
-        return super().__getattribute__(name)
+        found = super().__getattribute__(name)
+        if name not in REFUSED:
+            return found
+
+        def call(*arguments: Any) -> Any:
+            if self.refuses(name):
+                raise self.refusal(f"{name} is refused on purpose")
+            return found(*arguments)
+
+        return call
+
+
+class Polled(Refusing):
+    """A store that is asked now and then for what it may have failed to tell of."""
+
+    look_every = 2.0
 
 
 class NotedDirectory(LockDirBackend):
@@ -90,6 +104,7 @@ class Stage(Cluster):
         self.store = store
         self.won = store.won.claims
         self.stops: list[bool] = []
+        self.asked_for: list[tuple[str, datetime]] = []
         self.met_error = self.stops_after_error = False
         self._begin = self.clock.monotonic()
 
@@ -110,6 +125,24 @@ class Stage(Cluster):
             scheduler.cron(handler.__name__, f"{seconds} * * * * *", handler, **mine)
 
         self.setup(declare)
+
+    def one_off(self, second: float, handler: Handler) -> None:
+        """Declare a job named like its handler that runs once, so long after the beginning."""
+        when = self.clock.now() + timedelta(seconds=second)
+        self.setup(lambda scheduler: scheduler.at(handler.__name__, when, handler, jitter=0))
+        self.asked_for.append((handler.__name__, when))
+
+    def ask_for(self, name: str) -> None:
+        """Have a job run once now, which another instance than the victim asks for."""
+        run = self.schedulers[1].trigger(name)
+        self.asked_for.append((name, run.slot))
+
+    def fill(self, name: str, minutes: float) -> None:
+        """Have the slots of so many minutes before the play run, as :meth:`ask_for`."""
+        start = self.began - timedelta(minutes=minutes)
+        missing = self.schedulers[1].missing(name, start, self.began)
+        self.asked_for += [(name, slot) for slot in missing]
+        self.schedulers[1].backfill(name, start, self.began)
 
     def deaf(self, seconds: float) -> None:
         """Sleep in simulated time, whatever the signal says."""
