@@ -104,9 +104,11 @@ def _ask_for_one(stage: Stage) -> Key | None:
     now = stage.clock.now()  # which no slot of a schedule is at, in whole milliseconds
     slot = now.replace(microsecond=max(1, now.microsecond // 1000) * 1000)
     declared = stage.schedulers[VICTIM].jobs
-    name = next(j.name for j in store.jobs() if j.name in declared and j.paused_at is None)
-    line.add_runs([NewRun(name, slot, "the judge")])
-    return name, slot
+    names = [j.name for j in store.jobs() if j.name in declared and j.paused_at is None]
+    if not names:
+        return None
+    line.add_runs([NewRun(names[0], slot, "the judge")])
+    return names[0], slot
 
 
 def _not_ended(stage: Stage) -> Iterator[str]:
