@@ -83,12 +83,20 @@ class Backfilling:
             if state.job in busy:
                 self._has_to_wait(state)
             elif _id(state) not in self._asked:
-                self._step(state)
+                self._step(state, self._begin)
         known = {_id(state) for state in here}
         self._succeeded = {key: slots for key, slots in self._succeeded.items() if key in known}
         return bool(here)
 
-    def _step(self, state: BackfillState) -> None:
+    def _step(self, state: BackfillState, function: Callable[..., None], *facts: object) -> None:
+        """Call ``function``; should that fail, the next look begins anew, and not none ever."""
+        try:
+            function(state, *facts)
+        except Exception:
+            self._asked.discard(_id(state))
+            raise
+
+    def _begin(self, state: BackfillState) -> None:
         self._asked.add(_id(state))
         if _id(state) in self._succeeded:
             self._advance(state, state.cursor or state.start - _MILLISECOND)
@@ -96,10 +104,15 @@ class Backfilling:
         self._store.submit_other(
             "succeeded",
             lambda backend: backend.succeeded(state.job, state.start, state.end),
-            lambda answer, _asked_at: self._timers.post(self._known, state, answer),
+            self._timers.post,
+            self._step,
+            state,
+            self._known,
         )
 
-    def _known(self, state: BackfillState, answer: list[datetime] | BaseException) -> None:
+    def _known(
+        self, state: BackfillState, answer: list[datetime] | BaseException, _asked_at: float
+    ) -> None:
         if isinstance(answer, BaseException):
             self._failed("succeeded", state, answer)
             return
@@ -117,16 +130,19 @@ class Backfilling:
             self._failed("schedule", state, error)
             return
         if slot is None and seen < state.end:  # others wait for this thread as well
-            self._timers.post(self._advance, state, seen)
+            self._timers.post(self._step, state, self._advance, seen)
             return
         asked = Advance(state.job, state.asked_at, state.cursor, slot)
         self._store.submit_other(
             "advance",
             lambda backend: backend.advance(asked),
-            lambda answer, _asked_at: self._timers.post(self._advanced, state, answer),
+            self._timers.post,
+            self._step,
+            state,
+            self._advanced,
         )
 
-    def _advanced(self, state: BackfillState, answer: object) -> None:
+    def _advanced(self, state: BackfillState, answer: object, _asked_at: float) -> None:
         self._asked.discard(_id(state))
         if isinstance(answer, BaseException):
             self._bus.error("advance", answer, state.job)

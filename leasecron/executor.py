@@ -89,8 +89,8 @@ class Executor:
     def tell(self, run: LiveRun, reason: Reason) -> None:
         """Tell a run to end; one that waits for its next try ends at once."""
         run.signal.set(reason)
-        if run.retrying:
-            self._retries.go_on(run)
+        if run.retrying:  # in a step of its own: others may have to be told as well
+            self._timers.post(self._winner.step, run, self._retries.go_on)
 
     def _begin(self, run: LiveRun) -> None:
         if self._bus.wants("start"):

@@ -62,16 +62,11 @@ class Inbox:
 
     def look(self) -> None:
         """Ask the store now, and from then on as often as it has to be."""
-        self._later = None
-        if self._asked:  # but maybe too early to know of what was told since
-            self._again = True
-            return
-        self._asked = True
-        self._store.submit_other(
-            "asked_for",
-            lambda store: (store.asked_for(), store.backfills(), store.look_every),
-            lambda answer, _asked_at: self._timers.post(self._found, answer),
-        )
+        try:
+            self._ask()
+        except Exception:
+            self._look_all_the_same()
+            raise
 
     def told(self, job: str, slot: datetime) -> None:
         """Take note of a run that was given back or asked for."""
@@ -90,12 +85,40 @@ class Inbox:
 
     def _look_in(self, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
-        if self._later is not None:
+        later = self._later
+        if later is not None:
             if self._due <= due:
                 return
-            self._timers.cancel(self._later)
+            self._later = None
+            self._timers.cancel(later)
         self._due = due
         self._later = self._timers.at(due, self.look)
+
+    def _look_all_the_same(self) -> None:
+        """Go on with the looks after an error: nothing else would begin them again."""
+        self._asked = False
+        self._later = None  # it may be the one whose look has failed
+        self._look_in(TRY_AGAIN)
+
+    def _ask(self) -> None:
+        self._later = None
+        if self._asked:  # but maybe too early to know of what was told since
+            self._again = True
+            return
+        self._asked = True
+        self._store.submit_other(
+            "asked_for",
+            lambda store: (store.asked_for(), store.backfills(), store.look_every),
+            self._timers.post,
+            self._answered,
+        )
+
+    def _answered(self, answer: _Answer | BaseException, _asked_at: float) -> None:
+        try:
+            self._found(answer)
+        except Exception:
+            self._look_all_the_same()
+            raise
 
     def _found(self, answer: _Answer | BaseException) -> None:
         self._asked = False

@@ -77,7 +77,7 @@ class Retries:
 
     def go_on(self, run: LiveRun) -> None:
         """Make the next step of a run that waits, if it is time for one."""
-        if run.running or run.counting:
+        if run.running or run.counting or not run.retrying:
             return
         if run.signal.told:
             if run.retry_timer is not None:

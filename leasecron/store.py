@@ -120,9 +120,11 @@ class StoreQueue:
         """
         self._waker.put(Call(kind, item, reply, context, record, give_up))
 
-    def submit_other(self, operation: str, function: Callable[[Any], Any], reply: Reply) -> None:
-        """Queue ``function``, which is called with the backend."""
-        self._waker.put(Call("other", function, reply, operation=operation))
+    def submit_other(
+        self, operation: str, function: Callable[[Any], Any], reply: Reply, *context: Any
+    ) -> None:
+        """Queue ``function``, which is called with the backend; the rest as in :meth:`submit`."""
+        self._waker.put(Call("other", function, reply, context, operation=operation))
 
     def ask(self, operation: str, function: Callable[[Any], Any], timeout: float) -> Any:
         """Call ``function`` with the backend in the store thread and return its answer.

@@ -25,7 +25,7 @@ OTHERS = {
     **dict.fromkeys(("Engine._resume", "Runner.resume"), "a start() before a stop() has ended"),
     "Engine._schedule_failed": "a schedule of the user's that raises",
     **dict.fromkeys(
-        ("LiveRun.give_up", "Executor._thread_died"),
+        ("LiveRun.give_up", "Executor._thread_died", "Inbox._look_all_the_same"),
         "what is done about a defect, which no scene has",
     ),
     "Outages.put_off": "a store that answers one item by another error than its batch",
@@ -94,8 +94,11 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "Engine._pruned": ("self.timers.after(0.0, self._prune_jobs, retentions)",),
     },
     "a thousand slots in a row that have succeeded": {
-        "Backfilling._advance": ("self._timers.post(self._advance, state, seen)",),
+        "Backfilling._advance": ("self._timers.post(self._step, state, self._advance, seen)",),
         "next_missing": ("return None, seen",),
+    },
+    "a backfill that has to wait for a run before its first step": {
+        "Backfilling._has_to_wait": ("self._show(state.job)",),
     },
     "a job that is removed while the store is asked about it": {
         "Backfilling._advance": ("self._asked.discard(_id(state))", "return"),
@@ -193,6 +196,10 @@ MENDED = (
     *("Executor._store_end", "Executor._recorded", "Executor._ask", "Executor._released"),
     *("Executor._take_note", "Executor._settle", "LeaseRunner._won", "LeaseRunner._tick"),
     *("LeaseRunner._beaten", "Recovery._ask", "Recovery._recovered", "Runner._claim"),
-    *("ClaimOnlyRunner._begin", "Passes._attempt"),
+    *("ClaimOnlyRunner._begin", "Passes._attempt", "Recovery._fixed", "LeaseRunner.meet"),
+    *("Inbox._ask", "Inbox._found", "Inbox._look_in", "Backfilling.go_on", "Backfilling._begin"),
+    *("Backfilling._known", "Backfilling._advance", "Backfilling._advanced", "next_missing"),
+    *("Retries.fail", "Retries.go_on", "Retries._counted", "Retries._try_again"),
+    *("Executor.tell", "Executor._end_between_tries"),
 )
 """Functions of which an error at any line costs one run at most, and no instance its hearing."""

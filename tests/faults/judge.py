@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from faults.stage import VICTIM, Stage
+from faults.stage import VICTIM, NotedMemory, Stage
 from leasecron.events import RunSkipped
+from leasecron.model import WAITING, NewRun
+from leasecron.runs import Key
 
 SETTLE = 15.0
 """Seconds in which every lease that was left behind is over and taken over."""
@@ -40,12 +42,18 @@ def judge(stage: Stage) -> Verdict:
         stage.restart(VICTIM)
     stage.advance(SETTLE)
     broken = [*_promises(stage), *_permissions(stage), *_lost(stage)]
+    deaf: list[str] = []
+    (deaf if stage.others_are_away else broken).extend(_not_ended(stage))
     stage.crash(1)
     stage.crash(2)
     stage.advance(SETTLE)
     alone = stage.clock.now()
+    asked = _ask_for_one(stage)
     stage.advance(_ROUND)
-    deaf = [f"it does not run {job}" for job in _not_run(stage, alone)]
+    deaf += [f"it does not run {job}" for job in _not_run(stage, alone)]
+    if asked is not None and asked not in {(a.job, a.slot) for a in stage.attempts}:
+        deaf.append(f"it does not run {asked[0]}, which it was asked for")
+    broken += _held(stage, alone)
     if not all(stage.stops):
         deaf.append("it did not stop in the middle of the play")
     if not stage._instances[VICTIM].stop(30.0):
@@ -85,6 +93,49 @@ def _lost(stage: Stage) -> Iterator[str]:
         for slot in slots:
             if (name, slot) not in told:
                 yield f"nobody ran {name} at {slot.time()}"
+
+
+def _ask_for_one(stage: Stage) -> Key | None:
+    """Ask the victim for a run: by word, or where its store is polled without one."""
+    store, line = stage.store, stage._instances[VICTIM].line
+    if not isinstance(store, NotedMemory):
+        return None
+    store.tells = store.look_every is None
+    now = stage.clock.now()  # which no slot of a schedule is at, in whole milliseconds
+    slot = now.replace(microsecond=max(1, now.microsecond // 1000) * 1000)
+    declared = stage.schedulers[VICTIM].jobs
+    names = [j.name for j in store.jobs() if j.name in declared and j.paused_at is None]
+    if not names:
+        return None
+    line.add_runs([NewRun(names[0], slot, "the judge")])
+    return names[0], slot
+
+
+def _not_ended(stage: Stage) -> Iterator[str]:
+    """Yield the runs that no newer one replaces and that nobody has brought to an end."""
+    if not isinstance(stage.store, NotedMemory):
+        return
+    last = {*stage.asked_for}
+    for name, slots in _slots(
+        stage, stage.began, stage.clock.now() - timedelta(seconds=2 * SETTLE)
+    ):
+        options = stage.schedulers[VICTIM].jobs[name].options
+        if slots and (options.retries or options.overlap in WAITING):
+            last.add((name, slots[-1]))
+    for name, slot in sorted(last):
+        state = stage.store.run_state(name, slot)
+        if state is None or not state.has_ended:
+            yield f"nobody brought {name} at {slot.time()} to an end: {state}"
+    for backfill in stage.store.backfills():
+        yield f"nobody brought a backfill to an end: {backfill}"
+
+
+def _held(stage: Stage, since: datetime) -> Iterator[str]:
+    """Yield the runs of before ``since`` whose leases are kept alive, though nothing goes on."""
+    if isinstance(stage.store, NotedMemory):
+        for state in stage.store.unfinished([*stage.schedulers[VICTIM].jobs]):
+            if state.alive and state.slot < since:
+                yield f"a lease is kept for ever: {state}"
 
 
 def _not_run(stage: Stage, since: datetime) -> Iterator[str]:

@@ -14,6 +14,7 @@ from leasecron.backends.lockdir import LockDirBackend
 from leasecron.backends.memory import MemoryBackend
 from leasecron.model import Claim, ClaimAnswer
 from leasecron.options import JobOptionArgs
+from leasecron.runs import Key
 from leasecron.testing import Cluster
 
 VICTIM = 0
@@ -44,11 +45,17 @@ class Won:
 
 
 class NotedMemory(MemoryBackend):
-    """A store with leases that notes who won."""
+    """A store with leases that notes who won; where it ``tells``, of what is asked for."""
+
+    tells = True
 
     def __init__(self) -> None:
         super().__init__()
         self.won = Won()
+
+    def _tell(self, job: str, slot: datetime) -> None:
+        if self.tells:
+            super()._tell(job, slot)
 
     def claim(self, claims: Sequence[Claim]) -> list[ClaimAnswer]:
         return self.won.note(claims, super().claim(claims))
@@ -104,7 +111,8 @@ class Stage(Cluster):
         self.store = store
         self.won = store.won.claims
         self.stops: list[bool] = []
-        self.asked_for: list[tuple[str, datetime]] = []
+        self.asked_for: list[Key] = []
+        self.others_are_away = False
         self.met_error = self.stops_after_error = False
         self._begin = self.clock.monotonic()
 
@@ -143,6 +151,12 @@ class Stage(Cluster):
         missing = self.schedulers[1].missing(name, start, self.began)
         self.asked_for += [(name, slot) for slot in missing]
         self.schedulers[1].backfill(name, start, self.began)
+
+    def leave_alone(self) -> None:
+        """Let all but the victim stand still until the judge has seen what became of the play."""
+        self.others_are_away = True
+        for other in (1, 2):
+            self.freeze(other, 100)
 
     def deaf(self, seconds: float) -> None:
         """Sleep in simulated time, whatever the signal says."""

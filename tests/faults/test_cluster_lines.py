@@ -16,10 +16,12 @@ import pytest
 
 from faults.attack import ERRORS, FAULTS, FILES, Target, attack, can_raise, sample, targets
 from faults.expected import DEAF, MENDED, OTHERS, UNREACHED
-from faults.judge import judge
-from faults.scenes import with_leases
+from faults.judge import Verdict, judge
+from faults.scenes import succeeds, with_leases, with_looks
 from faults.source import call_sites, unreached
 from leasecron import RunContext
+from leasecron.inbox import Inbox
+from leasecron.retries import Retries
 
 CHUNKS = 10
 SEED = 20261130
@@ -81,6 +83,35 @@ def test_a_promise_that_is_broken_once_the_victim_is_alone_is_not_taken_for_deaf
     stage.close()
     assert any("made more than once" in line for line in verdict.broken)
     assert verdict.deaf == []
+
+
+def test_whoever_looks_no_more_for_what_is_asked_for_is_found_to_be_deaf(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = with_looks(place)
+    stage.job("2", succeeds)
+    stage.until(3)
+    monkeypatch.setattr(Inbox, "_look_in", lambda _self, _seconds: None)
+    verdict = judge(stage)
+    stage.close()
+    assert verdict == Verdict([], ["it does not run succeeds, which it was asked for"])
+
+
+def test_what_nobody_brings_to_an_end_is_found(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = with_leases(place)
+
+    def fails(_ctx: RunContext) -> None:
+        raise ValueError("on purpose")
+
+    stage.job("2", fails, retries=1, backoff=1)
+    monkeypatch.setattr(Retries, "go_on", lambda _self, _run: None)
+    stage.until(3)
+    verdict = judge(stage)
+    stage.close()
+    assert any("nobody brought fails" in line for line in verdict.broken)
+    assert any("a lease is kept for ever" in line for line in verdict.broken)
 
 
 def test_a_recording_replays(found: list[Target], place: Path) -> None:

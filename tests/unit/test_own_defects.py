@@ -9,9 +9,12 @@ import pytest
 from runs_support import SEEDS, Fleet, Instance, at
 
 from leasecron import BackendError, BackendUnavailable
+from leasecron.backfilling import Backfilling
+from leasecron.inbox import Inbox
 from leasecron.lease_runner import LeaseRunner
 from leasecron.model import Claim
 from leasecron.recovery import Recovery
+from leasecron.retries import Retries
 from leasecron.runner import Runner
 
 Patch = pytest.MonkeyPatch
@@ -66,6 +69,58 @@ def test_a_step_that_fails_costs_one_run_and_nothing_more(
     fleet.until(340)  # both places are there
     assert {event.job for event in one.of("success")} == {"sync", "other", "third"}
     assert one.scheduler.stop(timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (Inbox, "_ask"),
+        (Inbox, "_found"),
+        (Inbox, "_show"),
+        (LeaseRunner, "meet"),
+        (Backfilling, "go_on"),
+        (Backfilling, "_begin"),
+        (Backfilling, "_known"),
+        (Backfilling, "_advance"),
+        (Backfilling, "_advanced"),
+    ],
+)
+def test_a_look_that_fails_is_not_the_last_one(
+    fleet: Fleet, one: Instance, monkeypatch: Patch, owner: type, name: str
+) -> None:
+    one.store.polled = True  # so that nothing but its own looks tells it of what is asked for
+    one.every(600, lambda: fleet.nap(2))
+    fleet.start()
+    fleet.until(100)
+    failed = fails_once(monkeypatch, owner, name)
+    backfill = one.scheduler.backfill("sync", at(-1800), at(0))
+    run = one.scheduler.trigger("sync")  # which has to wait
+
+    ended, result = backfill.wait(timeout=60), run.wait(timeout=60)
+
+    assert failed == [name]
+    assert ended is not None
+    assert ended.succeeded == 3
+    assert result is not None
+    assert result.status == "success"
+
+
+def test_a_retry_that_cannot_be_ended_costs_a_stop_no_other_run(
+    fleet: Fleet, one: Instance, monkeypatch: Patch
+) -> None:
+    def fails() -> None:
+        raise ValueError("on purpose")
+
+    for job in ("first", "second"):
+        one.every(60, fails, name=job, retries=1, backoff=300)
+    fleet.start()
+    fleet.until(65)
+    failed = fails_once(monkeypatch, Retries, "go_on")
+
+    assert one.scheduler.stop(timeout=30)
+    assert failed == ["go_on"]
+    (told,) = one.of("interrupted")
+    assert told.reason == "stop"
 
 
 def test_a_claim_that_cannot_be_made_costs_no_other_run_its_end(
