@@ -96,7 +96,11 @@ class Backfill:
 
         Harmless where it has ended. Raises :class:`BackendError`.
         """
-        if self.state().ended_at is None:
+        try:
+            goes_on = self.state().ended_at is None
+        except SchedulerStateError:  # a later one has been begun
+            return
+        if goes_on:
             self._cancel()
 
     def _state(self) -> BackfillState | None:

@@ -123,7 +123,7 @@ class Tables:
         del self.runs[row.job][row.slot]
         self._close(row)
         self.first_seen.setdefault(row.job, moment.wall)
-        if row.origin == "scheduled":
+        if row.origin != "manual":
             self._pruned[row.job] = max(row.slot, self._pruned.get(row.job, row.slot))
 
     def backfill(self, job: str) -> BackfillRow | None:

@@ -56,7 +56,7 @@ BEGIN
     WHERE r.job = o.job AND r.slot = o.slot;
     UPDATE {schema}.jobs AS j SET pruned = greatest(j.pruned, o.newest)
     FROM (
-        SELECT job, max(slot) AS newest FROM unnest(old) WHERE origin = 'scheduled' GROUP BY job
+        SELECT job, max(slot) AS newest FROM unnest(old) WHERE origin <> 'manual' GROUP BY job
     ) AS o
     WHERE j.name = o.job;
 

@@ -83,7 +83,7 @@ local function remove_runs(job, names, last)
             record_lost(row) -- of an attempt that nobody saw the end of
         end
         remove(row or {job = job, slot = slot, place = place, origin = 'scheduled'}, names[i])
-        if apart == '' or row and row.origin == 'scheduled' then
+        if apart == '' or row and row.origin ~= 'manual' then
             mark = math.max(mark, slot)
         end
     end

@@ -122,7 +122,7 @@ def remove(
     delete_rows(connection, [(row.job, row.slot) for row in rows])
     execute_rows(connection, _DELETE_RECORDS, [(fence,) for fence in removals.fences])
     delete_pauses(connection, removals.pauses)
-    of_schedule = [row for row in rows if row.origin == "scheduled"]
+    of_schedule = [row for row in rows if row.origin != "manual"]
     newest = {row.job: row.slot for row in sorted(of_schedule, key=attrgetter("slot"))}
     marks = [(job, slot, moment.wall) for job, slot in newest.items()]
     execute_rows(connection, _MARK, marks)

@@ -334,3 +334,21 @@ def test_the_newest_slot_stays_when_it_is_run_again(store: Driver) -> None:
     assert store.backend.run_state(JOB, at(0)) is None
     assert store.backend.run_state(JOB, at(10)) is not None
     run(store, 10, "c")
+
+
+def test_the_schedule_does_not_run_a_slot_again_that_was_backfilled_and_pruned(
+    store: Driver,
+) -> None:
+    begin(store)
+    go_on(store, None, 0)
+    run(store, 0, "a")
+    go_on(store, 0, None)
+    store.clock.advance(1000)
+    store.win(1000, "b")
+    store.finish(1000, "b")
+    store.clock.advance(1000)
+    while store.backend.prune([Retention(JOB, runs=1500.0, records=10, age=100.0)]):
+        pass
+    assert store.backend.run_state(JOB, at(0)) is None
+
+    assert store.claim(0, "c", max_late=10_000.0).outcome == "done"

@@ -422,6 +422,17 @@ def test_a_slot_that_waits_behind_a_backfill_outlasts_newer_ones_that_nobody_beg
     assert [slot for slot, _ in handler.calls] == [-60, 60]
 
 
+def test_cancelling_one_that_has_ended_leaves_a_later_one_alone(fleet: Fleet) -> None:
+    one, _other = two(fleet, Noting(fleet, lasts=5))
+    fleet.until(100)
+    earlier = one.scheduler.backfill("sync", at(-1200), at(-600))
+    fleet.until(150)
+    later = one.scheduler.backfill("sync", at(-1800), at(-1200))
+    earlier.cancel()
+
+    assert later.state().ended_at is None
+
+
 def test_one_that_has_to_wait_for_its_first_step_is_noticed(fleet: Fleet) -> None:
     handler = Noting(fleet, lasts=30)
     one, _other = two(fleet, handler)
