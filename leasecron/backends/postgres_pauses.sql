@@ -66,7 +66,8 @@ BEGIN
         RETURN to_json(false);
     END IF;
     UPDATE {schema}.pauses SET resumed_at = greatest({schema}.now_ms(), paused_at)
-    WHERE job = of_job AND resumed_at IS NULL;
+    WHERE job = of_job
+    AND (resumed_at IS NULL OR resumed_at > {schema}.now_ms()); -- by a clock that was ahead
     IF FOUND THEN
         PERFORM {schema}.note_pauses(ARRAY[of_job]);
     END IF;
