@@ -118,7 +118,7 @@ class Retries:
 
     def _try_again(self, run: LiveRun) -> None:
         run.retry_timer = None
-        if run.given_up:
+        if run.given_up or run.signal.told:  # the step that ends it is on its way
             return
         run.retrying = False
         try:

@@ -47,7 +47,6 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
             "self._start()",
         ),
         "Retries._counted": ("return",),
-        "Retries._try_again": ("return",),
         "Runner._answered": ("return",),
         "call_backend": (
             'raise RuntimeError(f"{kind} answered {len(answers)} of {len(items)} items")',
@@ -137,6 +136,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "LeaseRunner.meet": ("return",),
         "LeaseRunner._not_won": ("return",),
         "LeaseRunner._tick": ("return",),
+        "Retries._try_again": ("return",),
         "Room._look_at": ("self._timers.cancel(self._late_timer)",),
         "LeaseRunner._won": (
             'late = BackendUnavailable("the store answered a won claim after its lease was over")',

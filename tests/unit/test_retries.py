@@ -449,6 +449,30 @@ def test_a_run_that_is_taken_over_while_it_waits_ends_here(fleet: Fleet) -> None
     assert [event.reason for event in one.of("interrupted")] == ["takeover"]
 
 
+def test_a_run_that_is_told_to_end_as_its_next_try_is_due_ends_once(fleet: Fleet) -> None:
+    one = fleet.instance()
+    handler = Failing(fleet, 1)
+    one.every(600, handler, retries=1, backoff=8)
+    fleet.start()
+    fleet.until(601)
+    engine = one.scheduler._lifecycle.engine
+    assert engine is not None
+    (run,) = engine.runner._runs.values()
+    executor = engine.runner.executor
+
+    def told_as_it_is_due() -> None:
+        executor.tell(run, "replaced")
+        executor.tell(run, "replaced")
+        executor._retries._try_again(run)
+
+    engine.timers.post(told_as_it_is_due)
+    fleet.until(650)
+
+    assert len(handler.calls) == 1
+    (told,) = one.of("interrupted")
+    assert told.reason == "replaced"
+
+
 def test_a_defect_between_two_tries_costs_no_place(fleet: Fleet) -> None:
     one = fleet.instance(places=1)
     others: list[float] = []
