@@ -66,8 +66,7 @@ BEGIN
         RETURN to_json(false);
     END IF;
     UPDATE {schema}.pauses SET resumed_at = greatest({schema}.now_ms(), paused_at)
-    WHERE job = of_job
-    AND (resumed_at IS NULL OR resumed_at > {schema}.now_ms()); -- by a clock that was ahead
+    WHERE job = of_job AND resumed_at IS NULL;
     IF FOUND THEN
         PERFORM {schema}.note_pauses(ARRAY[of_job]);
     END IF;

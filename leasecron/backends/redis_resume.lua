@@ -3,13 +3,10 @@
 local job = asked[1]
 
 load_pauses({job})
-for _, pause in ipairs(pauses[job]) do
-    if not pause[2] or pause[2] > now then -- by a clock that was ahead
-        pause[2] = math.max(now, pause[1])
-        changed_pauses[job] = true
-    end
-end
-if changed_pauses[job] then
+local last = pauses[job][#pauses[job]]
+if last and not last[2] then
+    last[2] = math.max(now, last[1])
+    changed_pauses[job] = true
     save_pauses()
 end
 return call('HEXISTS', JOBS, job)

@@ -126,8 +126,9 @@ def test_what_is_not_paused_can_be_resumed_all_the_same(store: Driver) -> None:
 
 
 def test_a_pause_that_a_clock_ended_that_was_ahead_is_ended_by_another_resume(
-    store: Driver,
+    store_without_server: Driver,
 ) -> None:
+    store = store_without_server
     declared(store).backend.pause(JOB, "")
     store.clock.advance(600)
     store.backend.resume(JOB)
