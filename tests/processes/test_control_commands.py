@@ -90,7 +90,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_run(instances: Instances, started: 
 
     command.send_signal(signal.SIGINT)
 
-    assert ended(command) == (130, "interrupted: the run goes on\n")
+    assert ended(command) == (130, "interrupted: the run is not taken back\n")
     instance.ask("gates['long'].set()")
     instance.wait_for("success", job="long")
 
