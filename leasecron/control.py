@@ -105,6 +105,10 @@ class Controls(Declarations):
     def resume(self, name: str) -> None:
         """Let runs of the job begin again; harmless where it is not paused.
 
+        Slots are held against the pause by the clock of the store, which is that of the instance
+        where no server is asked. If that was ahead as this was called, slots are skipped until
+        then, unless this is called once more.
+
         Raises what :meth:`pause` raises.
         """
         self._act("resume", name, lambda backend: backend.resume(name))
