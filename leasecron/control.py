@@ -107,7 +107,7 @@ class Controls(Declarations):
 
         Slots are held against the pause by the clock of the store, which is that of the instance
         where no server is asked. If that was ahead as this was called, slots are skipped until
-        then, unless this is called once more.
+        then, unless the job is paused and resumed once more.
 
         Raises what :meth:`pause` raises.
         """

@@ -96,9 +96,8 @@ class Tables:
 
     def resume(self, job: str) -> None:
         pauses = self.pauses.get(job)
-        for pause in pauses or ():
-            if pause.until is None or pause.until > self._moment.wall:  # by a clock that was ahead
-                pause.until = max(self._moment.wall, pause.since)
+        if pauses and pauses[-1].until is None:
+            pauses[-1].until = max(self._moment.wall, pauses[-1].since)
 
     def next_fence(self) -> int:
         self._fence += 1

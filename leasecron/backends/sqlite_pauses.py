@@ -41,11 +41,8 @@ _NOTE_PAUSE = f"""
     SELECT column1, '', column2, column2, {LASTING} FROM (VALUES {{rows}}) WHERE true
     ON CONFLICT (name) DO UPDATE SET paused_until = excluded.paused_until
 """
-# So does one that was ended by a clock that was ahead: now it has ended.
 _RESUME = """
-    WITH now(wall) AS (VALUES (?))
-    UPDATE pauses SET resumed_at = max(paused_at, (SELECT wall FROM now))
-    WHERE job = ? AND (resumed_at IS NULL OR resumed_at > (SELECT wall FROM now))
+    UPDATE pauses SET resumed_at = max(paused_at, ?) WHERE job = ? AND resumed_at IS NULL
 """
 _NOTE_RESUME = """
     UPDATE jobs SET paused_until = (SELECT max(resumed_at) FROM pauses WHERE job = jobs.name)

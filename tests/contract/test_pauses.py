@@ -125,21 +125,6 @@ def test_what_is_not_paused_can_be_resumed_all_the_same(store: Driver) -> None:
     assert store.claim(0, "a").outcome == "won"
 
 
-def test_a_pause_that_a_clock_ended_that_was_ahead_is_ended_by_another_resume(
-    store_without_server: Driver,
-) -> None:
-    store = store_without_server
-    declared(store).backend.pause(JOB, "")
-    store.clock.advance(600)
-    store.backend.resume(JOB)
-    store.clock.step(-590)
-    assert store.claim(10, "a") == PAUSED
-    assert store.backend.resume(JOB)
-    store.clock.advance(10)
-
-    assert store.claim(20, "a").outcome == "won"
-
-
 def test_a_job_that_nobody_knows_is_not_paused(store: Driver) -> None:
     assert not store.backend.pause("unknown", "")
     assert not store.backend.resume("unknown")
