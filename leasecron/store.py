@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from leasecron.backends.base import Backend
-from leasecron.backends.servers import Notifying, Telling
+from leasecron.backends.servers import notifies, tells
 from leasecron.calls import (
     Call,
     Close,
@@ -55,7 +55,7 @@ class StoreQueue:
         self._on_told = on_told
         # In simulated time a thread waits for nothing else than its clock.
         is_heard = on_told is not None and isinstance(clock, SystemClock)
-        self._notifying = backend if is_heard and isinstance(backend, Notifying) else None
+        self._notifying = backend if is_heard and notifies(backend) else None
         self._waker: Waker
         if self._notifying is None:
             self._waker = clock.waker()
@@ -238,11 +238,11 @@ class StoreQueue:
             self._take(item)
 
     def _hear_from_now_on(self) -> None:
-        if self._on_told is not None and isinstance(self._backend, Telling):
+        if self._on_told is not None and tells(self._backend):
             self._backend.hear(self._on_told)
 
     def _hear_no_more(self) -> None:
-        if self._on_told is not None and isinstance(self._backend, Telling):
+        if self._on_told is not None and tells(self._backend):
             self._backend.hear_no_more(self._on_told)
 
     def _take(self, item: Any) -> None:

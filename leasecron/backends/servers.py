@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from leasecron.backends.checks import Check
 
@@ -25,7 +25,6 @@ Told = Callable[[str, datetime], None]
 """Takes the job and the slot of a run that can be begun or taken over, from whichever thread."""
 
 
-@runtime_checkable
 class Telling(Protocol):
     """A store that tells at once of runs that were given back or asked for."""
 
@@ -36,7 +35,6 @@ class Telling(Protocol):
         """Undo :meth:`hear`; harmless where that was not done."""
 
 
-@runtime_checkable
 class Notifying(Telling, Protocol):
     """A store that hears from others of such runs, and passes it on; for store threads only."""
 
@@ -51,6 +49,20 @@ class Notifying(Telling, Protocol):
 
         Several schedulers of a process may share the store, and any of them has the notices of all.
         """
+
+
+def tells(backend: object) -> TypeGuard[Telling]:
+    """Say whether a store is :class:`Telling`.
+
+    Its methods are looked for by name: one that is wrapped has them by way of ``__getattr__``,
+    which ``isinstance`` does not ask from Python 3.12 on.
+    """
+    return hasattr(backend, "hear") and hasattr(backend, "hear_no_more")
+
+
+def notifies(backend: object) -> TypeGuard[Notifying]:
+    """Say whether a store is :class:`Notifying`."""
+    return tells(backend) and hasattr(backend, "listening") and hasattr(backend, "pass_on")
 
 
 @runtime_checkable
