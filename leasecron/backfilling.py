@@ -117,7 +117,7 @@ class Backfilling:
             self._failed("succeeded", state, answer)
             return
         self._succeeded[_id(state)] = frozenset(answer)
-        self._advance(state, state.cursor or state.start - _MILLISECOND)
+        self._begin(state)
 
     def _advance(self, state: BackfillState, after: datetime) -> None:
         job, succeeded = self._job_named(state.job), self._succeeded.get(_id(state))

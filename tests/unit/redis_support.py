@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -117,3 +117,21 @@ def until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def a_server() -> Iterator[Server]:
+    """Hand out a server of a module's own, for a fixture."""
+    made = Server()
+    yield made
+    made.end()
+
+
+def two_opened(server: Server) -> Iterator[list[RedisBackend]]:
+    """Hand out two stores in one server that is empty, for a fixture."""
+    server.client.flushall()
+    made = [RedisBackend(server.url) for _ in range(2)]
+    for backend in made:
+        backend.open()
+    yield made
+    for backend in made:
+        backend.close()

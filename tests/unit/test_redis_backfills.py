@@ -10,12 +10,14 @@ from redis_support import (
     Server,
     a_claim,
     a_row,
+    a_server,
     at,
     end,
     pass_on,
     pruned,
     take,
     told_to,
+    two_opened,
 )
 
 from leasecron.backends.redis_scripts import keys_of
@@ -40,20 +42,12 @@ NAMES = ["", "*", "*:", "1:a:", "a b", "é🎉", "nul\0inside"]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    yield from a_server()
 
 
 @pytest.fixture
 def backends(server: Server) -> Iterator[list[RedisBackend]]:
-    server.client.flushall()
-    made = [RedisBackend(server.url) for _ in range(2)]
-    for backend in made:
-        backend.open()
-    yield made
-    for backend in made:
-        backend.close()
+    yield from two_opened(server)
 
 
 @pytest.fixture

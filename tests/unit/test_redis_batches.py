@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from redis_support import Server, a_claim
+from redis_support import Server, a_claim, a_server
 
 from leasecron.backends.redis_scripts import Script, script, script_of
 from leasecron.backends.redis_store import RedisBackend
@@ -32,9 +32,7 @@ def counted(operation: str) -> Script:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    yield from a_server()
 
 
 def endings(claims: Sequence[Claim]) -> list[Ending]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from redis_support import Server
+from redis_support import Server, a_server
 
 from leasecron.backends import redis_checks
 from leasecron.backends.checks import Check, Verdict
@@ -17,9 +17,7 @@ from leasecron.backends.redis_wire import Wire
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    yield from a_server()
 
 
 @pytest.fixture

@@ -10,12 +10,14 @@ from redis_support import (
     Server,
     a_claim,
     a_row,
+    a_server,
     at,
     end,
     pass_on,
     pruned,
     take,
     told_to,
+    two_opened,
 )
 
 from leasecron.backends.redis_scripts import keys_of
@@ -37,20 +39,12 @@ KEYS = dict(zip(("meta", "jobs", "runs", "slots"), keys_of("leasecron"), strict=
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    yield from a_server()
 
 
 @pytest.fixture
 def backends(server: Server) -> Iterator[list[RedisBackend]]:
-    server.client.flushall()
-    made = [RedisBackend(server.url) for _ in range(2)]
-    for backend in made:
-        backend.open()
-    yield made
-    for backend in made:
-        backend.close()
+    yield from two_opened(server)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from redis_support import Server, a_claim, claim, until
+from redis_support import Server, a_claim, a_server, claim, until
 
 from leasecron import Scheduler, StoreFailed
 from leasecron.backends.base import StoreEmptied
@@ -17,9 +17,7 @@ from leasecron.model import Ending
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    yield from a_server()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from redis_support import Server, a_claim, claim
+from redis_support import Server, a_claim, a_server, claim
 
 from leasecron.backends import redis_connection
 from leasecron.backends.redis_scripts import keys_of
@@ -74,9 +74,7 @@ JOBS = ["crashed", "job", "released"]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    yield from a_server()
 
 
 @pytest.fixture

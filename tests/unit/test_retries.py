@@ -39,6 +39,12 @@ def failures(instance: Instance) -> list[tuple[int, bool]]:
     return [(event.result.retries, event.will_retry) for event in instance.of("failure")]
 
 
+def by_start(one: Instance, two: Instance) -> tuple[Instance, Instance]:
+    """Return the one of two that has begun a run first, and then the other."""
+    assert bool(one.of("start")) != bool(two.of("start"))
+    return (one, two) if one.of("start") else (two, one)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_that_fails_is_tried_again_in_its_attempt(fleet: Fleet) -> None:
     one = fleet.instance()
@@ -112,8 +118,7 @@ def test_whoever_takes_the_run_over_goes_on_with_the_count(fleet: Fleet) -> None
         instance.every(600, handler, retries=2, backoff=30)
     fleet.start()
     fleet.until(610)
-    holder = next(instance for instance in (one, two) if instance.of("start"))
-    backup = next(instance for instance in (one, two) if instance is not holder)
+    holder, backup = by_start(one, two)
     holder.store.cut()
     fleet.until(610 + LEASE + 2 * HEARTBEAT)
 
@@ -136,8 +141,7 @@ def test_a_stop_while_the_run_waits_gives_it_back_with_its_count(fleet: Fleet) -
         instance.every(600, handler, retries=1, backoff=300)
     fleet.start()
     fleet.until(605)
-    holder = next(instance for instance in (one, two) if instance.of("start"))
-    backup = next(instance for instance in (one, two) if instance is not holder)
+    holder, backup = by_start(one, two)
     assert holder.scheduler.stop(timeout=1)
     (told,) = holder.of("interrupted")
     assert (told.reason, told.result.retries, told.result.error) == ("stop", 1, "ValueError: no")
@@ -297,7 +301,7 @@ def test_a_stop_waits_for_a_thread_that_ran_past_its_timeout(fleet: Fleet) -> No
         instance.every(600, handler, retries=1, backoff=4, timeout=5)
     fleet.start()
     fleet.until(610)
-    holder = next(instance for instance in (one, two) if instance.of("start"))
+    holder, _backup = by_start(one, two)
     assert not holder.scheduler.stop(timeout=5)
     fleet.until(649)
     assert len(began) == 1
@@ -409,8 +413,7 @@ def test_a_stop_in_the_moment_of_a_failure_loses_no_count(fleet: Fleet) -> None:
         instance.store.cut("retry")
     fleet.start()
     fleet.until(600)
-    holder = next(instance for instance in (one, two) if instance.of("start"))
-    backup = next(instance for instance in (one, two) if instance is not holder)
+    holder, backup = by_start(one, two)
     holder.store.heal()
     assert holder.scheduler.stop(timeout=5)
     fleet.until(605 + 2 * HEARTBEAT)
@@ -428,7 +431,7 @@ def test_a_stop_waits_for_a_count_that_has_an_error_of_its_own(fleet: Fleet) -> 
         instance.store.break_("retry")
     fleet.start()
     fleet.until(601)
-    holder = next(instance for instance in (one, two) if instance.of("start"))
+    holder, _backup = by_start(one, two)
     holder.scheduler.stop(timeout=5)
     for instance in (one, two):
         instance.store.heal()
