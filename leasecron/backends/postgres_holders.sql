@@ -31,12 +31,13 @@ BEGIN
         RETURNING r.job, r.slot, r.token, r.cancelled
     )
     SELECT json_agg(
-        CASE WHEN (a.job, a.slot, a.token) IN (SELECT job, slot, token FROM renewed)
-            THEN 1 ELSE 0 END
-        + CASE WHEN (a.job, a.slot, a.token) IN (
-            SELECT job, slot, token FROM renewed WHERE cancelled
-        ) THEN 1 ELSE 0 END
-        ORDER BY a.place
+        CASE
+            WHEN (a.job, a.slot, a.token) IN (SELECT job, slot, token FROM renewed WHERE cancelled)
+            THEN 2
+            WHEN (a.job, a.slot, a.token) IN (SELECT job, slot, token FROM renewed)
+            THEN 1
+            ELSE 0
+        END ORDER BY a.place
     )
     INTO answers FROM asked AS a;
     RETURN answers;
