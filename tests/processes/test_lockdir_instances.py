@@ -134,6 +134,7 @@ def test_hosts_whose_clock_is_an_hour_off_run_nothing_early_and_nothing_late(
         assert started(instance) == []
         assert instance.said("error") == []
         assert warned(instance, "the clock of this host") == 1  # at the start
+    instances.wait_until(lambda: warned(ahead, "ahead of the store's"))
     assert warned(ahead, "ahead of the store's") == 1
     # Everything that was run was run by the one that knows the time.
     assert {line.pid for line in instances.log.lines("tick")} == {right.pid}

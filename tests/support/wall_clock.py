@@ -48,4 +48,10 @@ def _library() -> Mapping[str, str]:
     assert found.origin is not None
     libraries = sorted(Path(found.origin).parent.glob("vendor/**/libfaketime.so.1"))
     require(libraries, "libfaketime has no library for this system")
-    return {"LD_PRELOAD": os.fspath(libraries[0]), "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return {
+        "LD_PRELOAD": os.fspath(libraries[0]),
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # Its mend for an old C library ends waits for the interpreter's lock at once: threads then
+        # take it from each other for seconds on end, and leases run out meanwhile.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+    }
