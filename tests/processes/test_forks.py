@@ -153,8 +153,11 @@ serve(scheduler)
 
 @pytest.mark.parametrize(
     ("handler", "ends"),
-    [("forks", "True"), ("forks", "False"), ("multiplies", "")],
-    ids=["os._exit", "return", "multiprocessing"],
+    [
+        pytest.param("forks", "True", id="os._exit", marks=pytest.mark.slow),
+        pytest.param("forks", "False", id="return"),
+        pytest.param("multiplies", "", id="multiprocessing", marks=pytest.mark.slow),
+    ],
 )
 def test_a_handler_may_fork(instances: Instances, handler: str, ends: str) -> None:
     program = FORKING_HANDLERS.replace("HANDLER", handler).replace("ENDS", ends or "None")

@@ -30,8 +30,9 @@ serve(scheduler)
 
 @pytest.mark.parametrize(
     ("processes", "jobs", "lead"),
-    [(2, 200, 1), pytest.param(4, 1000, 8, marks=pytest.mark.slow)],
+    [(2, 200, 1), (4, 1000, 8)],
 )
+@pytest.mark.slow
 def test_jobs_due_at_the_same_second_run_once_each_and_in_time(
     everywhere: Instances, processes: int, jobs: int, lead: int
 ) -> None:

@@ -84,7 +84,8 @@ def test_a_frozen_holder_that_wakes_after_the_end_changes_nothing(
     check_second_attempt_won(instances)
 
 
-@pytest.mark.parametrize("raises", [pytest.param("", marks=pytest.mark.slow), "1"])
+@pytest.mark.slow
+@pytest.mark.parametrize("raises", ["", "1"])
 def test_a_frozen_holder_that_wakes_during_the_takeover_changes_nothing(
     instances: Instances, raises: str
 ) -> None:

@@ -16,7 +16,7 @@ from leasecron.clock import SystemClock
 from leasecron.model import from_seconds
 from leasecron.testing import EventRecorder
 
-AHEAD = 2.5
+AHEAD = 1.5
 LONG = 30.0
 
 View = PostgresView | RedisView

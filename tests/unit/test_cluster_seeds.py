@@ -122,6 +122,7 @@ def test_no_promise_is_broken_on_other_stores(seed: int, store: Store, tmp_path:
         a_while(seed, made, lasting=300)
 
 
+@pytest.mark.slow
 def test_a_week_of_trouble_takes_seconds() -> None:
     cluster = a_week(1, "memory://")
     slots = {(a.job, a.slot) for a in cluster.attempts}

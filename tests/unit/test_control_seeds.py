@@ -92,12 +92,15 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "leasecron")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_promise_is_broken_in_ten_minutes_of_trouble(seed: int) -> None:
     a_while(seed, "memory://", lasting=600)
 
 
-@pytest.mark.parametrize("store", [sqlite, postgres, valkey])
+@pytest.mark.parametrize(
+    "store",
+    [sqlite, *(pytest.param(store, marks=pytest.mark.slow) for store in (postgres, valkey))],
+)
 def test_no_promise_is_broken_on_other_stores(store: Store, tmp_path: Path) -> None:
     with closing_store(store(tmp_path, 1)) as made:
         a_while(1, made, lasting=200)

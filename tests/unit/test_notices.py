@@ -238,7 +238,7 @@ def test_a_listener_that_cannot_be_had_is_asked_for_less_and_less(
     backends: list[Backend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _holder, backup = backends
-    began = time.monotonic() + 1000
+    began = round(time.monotonic()) + 1000.0
     now, asked = [began], []
 
     def none_to_be_had() -> None:

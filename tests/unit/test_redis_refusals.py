@@ -91,7 +91,7 @@ def test_nobody_at_the_address_may_come_later() -> None:
 
 
 def test_a_server_that_speaks_another_language_is_told(server: Server) -> None:
-    text = refused(f"rediss://:{SECRET}@{server.place}", BackendUnavailable)
+    text = refused(f"rediss://:{SECRET}@{server.place}?socket_timeout=0.3", BackendUnavailable)
     assert "rediss://" in text
 
 
