@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.files_in_memory import pytest_configure  # noqa: F401 - a hook
 from support.servers import postgres_url, redis_url
 
 from contract.claim_driver import ClaimDriver

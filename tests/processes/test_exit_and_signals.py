@@ -76,8 +76,8 @@ def test_a_run_that_ignores_its_signal_keeps_its_lease_until_that_runs_out(
     ("ending", "code", "errors"),
     [
         ("sys.exit(3)", 3, ""),
-        ("sys.exit('no')", 1, "no"),
-        ("raise ValueError('wrong')", 1, "ValueError: wrong"),
+        pytest.param("sys.exit('no')", 1, "no", marks=pytest.mark.slow),
+        pytest.param("raise ValueError('wrong')", 1, "ValueError: wrong", marks=pytest.mark.slow),
     ],
 )
 def test_the_exit_code_of_the_program_is_kept(

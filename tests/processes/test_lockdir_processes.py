@@ -83,7 +83,8 @@ def no_links(*_arguments: object, **_named: object) -> None:
     raise OSError(errno.EPERM, "this filesystem has no links")
 
 
-@pytest.mark.parametrize("links", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("links", [True, False])
 def test_a_slot_whose_claimer_dies_at_any_call_is_claimed_or_free(
     path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from contract.hand_clock import HandClock
 from fake_instances import START, Instances
 from runs_support import Fleet
 from store_bench import StoreBench
+from support.files_in_memory import pytest_configure  # noqa: F401 - a hook
 from timers_bench import Bench
 
 from leasecron.backends.sqlite import SqliteBackend

@@ -22,7 +22,12 @@ LONG = 30.0
 View = PostgresView | RedisView
 
 
-@pytest.fixture(params=[PostgresView, RedisView], ids=["postgres", "redis"])
+@pytest.fixture(
+    params=[
+        pytest.param(PostgresView, id="postgres"),
+        pytest.param(RedisView, id="redis", marks=pytest.mark.slow),
+    ]
+)
 def view(request: pytest.FixtureRequest) -> Iterator[View]:
     view: View = request.param()
     yield view

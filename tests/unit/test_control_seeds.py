@@ -120,7 +120,7 @@ REPLAY = """
 import logging
 from test_control_seeds import a_while
 logging.disable(logging.CRITICAL)
-for event in a_while(1, "memory://", lasting=600).events.events:
+for event in a_while(1, "memory://", lasting=200).events.events:
     print(event.at, event.instance, event.name, event.job, event.slot)
 """
 

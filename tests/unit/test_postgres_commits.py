@@ -140,6 +140,7 @@ def win_others(backend: PostgresBackend) -> None:
         backend.claim([claim_of("b", job=f"other-{n}")])
 
 
+@pytest.mark.slow
 def test_those_that_lose_are_answered_while_no_commit_is(
     server: OwnServer, backend: PostgresBackend
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_call_that_finds_its_connection_cut_fails_once(
     assert claim(backend, "b").outcome == "running"
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_given_up_and_found_again(
     server: Server, backend: RedisBackend
 ) -> None:

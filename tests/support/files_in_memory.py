@@ -1,4 +1,4 @@
-"""Where the files of tests lie."""
+"""Where the files of fast tests lie; a conftest.py imports the hook."""
 
 import os
 from pathlib import Path
