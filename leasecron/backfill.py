@@ -30,7 +30,7 @@ class Backfill:
         begun: BackfillState,
         clock: Clock,
         look: Callable[[], BackfillState | None],
-        cancel: Callable[[], None],
+        cancel: Callable[[], bool],
         kept_open: KeptOpen,
     ) -> None:
         self.job = begun.job
@@ -91,17 +91,12 @@ class Backfill:
             left = LOOK_EVERY if give_up is None else min(LOOK_EVERY, give_up - now)
             sleep(self._clock, left)
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         """End it: no further slot is begun, and a run that goes on does so to its end.
 
-        Harmless where it has ended. Raises :class:`BackendError`.
+        False where it had ended; a later one is left alone. Raises :class:`BackendError`.
         """
-        try:
-            goes_on = self.state().ended_at is None
-        except SchedulerStateError:  # a later one has been begun
-            return
-        if goes_on:
-            self._cancel()
+        return self._cancel()
 
     def _state(self) -> BackfillState | None:
         try:

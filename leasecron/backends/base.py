@@ -206,8 +206,11 @@ class ControlBackend(LeaseBackend, Protocol):
     def advance(self, asked: Advance) -> AdvanceAnswer:
         """Go on with a backfill; see :mod:`leasecron.backends.backfills`."""
 
-    def cancel_backfill(self, job: str) -> bool:
-        """End a backfill before its time; a live run of it goes on. False where none goes on."""
+    def cancel_backfill(self, job: str, asked_at: datetime) -> bool:
+        """End the backfill that was asked for then; a live run of it goes on.
+
+        False where it does not go on, also if a later one does.
+        """
 
     def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
         """Return the instant of each job, which is the one that was given first."""

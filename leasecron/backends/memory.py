@@ -202,10 +202,10 @@ class MemoryBackend:
         with self._call() as (tables, moment):
             return advance(asked, slot, cursor, tables, moment)
 
-    def cancel_backfill(self, job: str) -> bool:
+    def cancel_backfill(self, job: str, asked_at: datetime) -> bool:
         with self._call() as (tables, moment):
             row = tables.backfill(job)
-            if row is None or row.ended_at is not None:
+            if row is None or row.ended_at is not None or row.asked_at != to_ms(asked_at):
                 return False
             end_backfill(row, tables, moment)
             return True

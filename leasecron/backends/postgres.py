@@ -193,8 +193,8 @@ class PostgresBackend(ServerBackend[Wire]):
         answer: AdvanceAnswer = self._ask("advance($1, $2, $3, $4)", [asked.job, *texts])
         return answer
 
-    def cancel_backfill(self, job: str) -> bool:
-        return bool(self._ask("cancel_backfill($1)", [job]))
+    def cancel_backfill(self, job: str, asked_at: datetime) -> bool:
+        return bool(self._ask("cancel_backfill($1, $2)", [job, str(to_ms(asked_at))]))
 
     def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
         names, instants = [each.job for each in jobs], [to_ms(each.at) for each in jobs]

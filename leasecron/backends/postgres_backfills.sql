@@ -174,7 +174,7 @@ END
 $body$;
 
 -- End one before its time: what was not begun is not, and a live run goes on.
-CREATE OR REPLACE FUNCTION {schema}.cancel_backfill(of_job text) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.cancel_backfill(of_job text, of_asking bigint) RETURNS json
 LANGUAGE plpgsql VOLATILE {settings} AS $body$
 DECLARE
     backfill {schema}.backfills;
@@ -183,7 +183,8 @@ DECLARE
 BEGIN
     PERFORM {schema}.lock_jobs(ARRAY[of_job], now);
     now := {schema}.now_ms();
-    SELECT * INTO backfill FROM {schema}.backfills WHERE job = of_job AND ended_at IS NULL;
+    SELECT * INTO backfill FROM {schema}.backfills
+    WHERE job = of_job AND asked_at = of_asking AND ended_at IS NULL;
     IF NOT FOUND THEN
         RETURN to_json(false);
     END IF;

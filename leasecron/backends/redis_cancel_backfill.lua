@@ -1,10 +1,10 @@
--- End a backfill before its time: what was not begun is not, and a live run goes on. 1 where there
--- was one to end.
+-- End the backfill that was asked for then, before its time: what was not begun is not, and a live
+-- run goes on. 1 where it was there to be ended.
 
-local job = asked[1]
+local job, asked_at = asked[1], asked[2]
 
 local backfill = backfill_of(job)
-if not backfill or backfill.ended_at then
+if not backfill or backfill.ended_at or backfill.asked_at ~= asked_at then
     return 0
 end
 local slot = backfill.cursor

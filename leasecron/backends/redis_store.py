@@ -194,8 +194,8 @@ class RedisBackend(ServerBackend[Wire]):
         answer: AdvanceAnswer = self._call("advance", asked.job, *values).decode()
         return answer
 
-    def cancel_backfill(self, job: str) -> bool:
-        return bool(self._call("cancel_backfill", job))
+    def cancel_backfill(self, job: str, asked_at: datetime) -> bool:
+        return bool(self._call("cancel_backfill", job, to_ms(asked_at)))
 
     def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
         names, instants = [each.job for each in jobs], [to_ms(each.at) for each in jobs]

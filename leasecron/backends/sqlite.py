@@ -210,9 +210,9 @@ class SqliteBackend:
         with self._store.call() as store:
             return store.write(lambda c, now: advance_backfill(c, now, asked))
 
-    def cancel_backfill(self, job: str) -> bool:
+    def cancel_backfill(self, job: str, asked_at: datetime) -> bool:
         with self._store.call() as store:
-            return store.write(lambda c, now: cancel_backfill(c, now, job))
+            return store.write(lambda c, now: cancel_backfill(c, now, job, asked_at))
 
     def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
         return self._write(jobs, lambda c, now: fix_instants(c, now, jobs))

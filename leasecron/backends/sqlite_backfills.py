@@ -94,11 +94,13 @@ def advance_backfill(
     return answer
 
 
-def cancel_backfill(connection: sqlite3.Connection, moment: Moment, job: str) -> bool:
-    """End a backfill before its time; False where none goes on."""
+def cancel_backfill(
+    connection: sqlite3.Connection, moment: Moment, job: str, asked_at: datetime
+) -> bool:
+    """End the backfill that was asked for then, before its time; False where it does not go on."""
     table = LoadedBackfill(connection, moment, job)
     row = table.backfill(job)
-    if row is None or row.ended_at is not None:
+    if row is None or row.ended_at is not None or row.asked_at != to_ms(asked_at):
         return False
     table.load_slots(job, row.cursor)
     end_backfill(row, table, moment)

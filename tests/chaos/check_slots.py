@@ -190,7 +190,7 @@ class Slots:
         if not self.story.leases and other.life != said.life:
             return False
         # One that was starved begins late, and one that was killed leaves a lease behind.
-        since, until = other.begun - _STORED, other.last.m + _STORED
+        since, until = other.begun - _STORED, other.last.m + _longest_wait(work, other) + _STORED
         if not self.story.is_at_leisure(other.life, since - AFTER, until):
             since, until = since - work.lease, until + work.lease
         if other.attempt > 1 and not self._was_begun(other.run, other.attempt - 1):
@@ -237,3 +237,10 @@ class Slots:
         costs = self.story.costs_of_a_lease(claim.life, m - AFTER, m + AFTER)
         busy = self.story.busy.between(None, m - AFTER, m + AFTER)
         return bool(busy or without_outlived(self.story, at, costs))
+
+
+def _longest_wait(work: Work, tried: Attempt) -> float:
+    """Return for how long a run that failed keeps its lease until it is tried again."""
+    if tried.how != "raised" or tried.retry >= work.retries:
+        return 0.0
+    return work.backoff * (1 << tried.retry)

@@ -124,7 +124,7 @@ def _ask(scheduler: Scheduler, log: Log) -> None:
         log.note("asked", job=run.job, slot=to_ms(run.slot))
 
 
-def _insist(act: Callable[[], None], enough: Callable[[], bool]) -> bool:
+def _insist(act: Callable[[], object], enough: Callable[[], bool]) -> bool:
     """Do it, however often it fails, unless it is enough; say whether it was done."""
     while not enough():
         try:

@@ -176,6 +176,20 @@ def test_a_slot_that_overlaps_is_explained() -> None:
     assert lost(script, "steady") == 0
 
 
+@pytest.mark.parametrize(
+    ("retry", "how", "found"), [(1, "raised", 0), (1, "returned", 1), (2, "raised", 1)]
+)
+def test_a_slot_that_meets_a_run_between_its_tries_is_explained(
+    retry: int, how: str, found: int
+) -> None:
+    script = Script()
+    script.process(1, until=30.0)
+    script.every_slot("retried", 60.0, but=12.0)
+    script.attempt("retried", 9.0, 10.4, 10.6, how=how, record=None, retry=retry)
+    script.skip("retried", 12.0, 12.1, "overlap")
+    assert lost(script, "retried") == found
+
+
 @pytest.mark.parametrize(("number", "begun", "found"), [(2, 19.0, 0), (2, 20.0, 1), (1, 19.0, 1)])
 def test_a_slot_that_meets_the_lease_of_one_that_won_and_did_not_begin_is_explained(
     number: int, begun: float, found: int

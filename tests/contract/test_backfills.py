@@ -27,6 +27,10 @@ def state(store: Driver) -> BackfillState:
     return found
 
 
+def cancel(store: Driver) -> bool:
+    return store.backend.cancel_backfill(JOB, state(store).asked_at)
+
+
 def go_on(store: Driver, cursor: float | None, slot: float | None) -> str:
     return store.backend.advance(
         Advance(
@@ -105,7 +109,7 @@ def test_the_record_of_an_attempt_before_is_taken_from_a_backfill_that_was_cance
     store.finish(0, "a", "failed")
     begin(store)
     go_on(store, None, 0)
-    store.backend.cancel_backfill(JOB)
+    cancel(store)
     store.save(0, fence, "failed")
 
     assert store.statuses() == [(fence, "failed")]
@@ -122,7 +126,7 @@ def test_of_two_that_go_on_from_one_slot_one_is_late(store: Driver) -> None:
 
 def test_a_step_of_an_earlier_backfill_is_stale(store: Driver) -> None:
     first = begin(store)
-    assert store.backend.cancel_backfill(JOB)
+    assert cancel(store)
     second = begin(store)
 
     assert second.asked_at > first.asked_at
@@ -265,13 +269,24 @@ def test_a_backfill_can_be_ended_before_its_run_begins(store: Driver) -> None:
     begin(store)
     go_on(store, None, 0)
 
-    assert store.backend.cancel_backfill(JOB)
+    assert cancel(store)
 
-    assert not store.backend.cancel_backfill(JOB)
+    assert not cancel(store)
     assert store.backend.asked_for() == []
     assert store.take_over(0, "a").outcome == "done"
     ended = state(store)
     assert (ended.succeeded, ended.failed, ended.ended_at) == (0, 0, at(0))
+
+
+def test_cancelling_an_earlier_backfill_leaves_a_later_one_alone(store: Driver) -> None:
+    first = begin(store)
+    assert cancel(store)
+    begin(store)
+
+    assert not store.backend.cancel_backfill(JOB, first.asked_at)
+
+    assert state(store).ended_at is None
+    assert not store.backend.cancel_backfill("another", first.asked_at)
 
 
 def test_a_backfill_that_is_ended_lets_its_run_go_on(store: Driver) -> None:
@@ -279,7 +294,7 @@ def test_a_backfill_that_is_ended_lets_its_run_go_on(store: Driver) -> None:
     go_on(store, None, 0)
     store.take_over(0, "a")
 
-    assert store.backend.cancel_backfill(JOB)
+    assert cancel(store)
 
     assert store.heartbeat(0, "a") == "ok"
     assert store.finish(0, "a")
@@ -289,7 +304,7 @@ def test_the_end_counts_the_run_before_it(store: Driver) -> None:
     begin(store)
     go_on(store, None, 0)
     run(store, 0, "a")
-    store.backend.cancel_backfill(JOB)
+    cancel(store)
 
     assert (state(store).succeeded, state(store).failed) == (1, 0)
 

@@ -357,7 +357,10 @@ class Walk:
                     self.ended.discard((state.job, to_ms(asked)))
 
     def cancel_backfill(self, observer: Observer) -> None:
-        self.both("cancel_backfill", observer, self.random.choice(list(JOBS)))
+        job = self.random.choice(list(JOBS))
+        state = self.both("backfill", observer, job)
+        if state is not None:
+            self.both("cancel_backfill", observer, job, state.asked_at)
 
     def pause(self, observer: Observer) -> None:
         self.both("pause", observer, self.random.choice(list(JOBS)), "a note")

@@ -159,7 +159,9 @@ class Translation:
         return Went(backend.advance(Advance(JOB, state.asked_at - earlier, cursor, slot)))
 
     def cancel_backfill(self, _step: Step, backend: ControlBackend) -> Outcome:
-        return Went("cancelled" if backend.cancel_backfill(JOB) else "none")
+        state = backend.backfill(JOB)
+        went = state is not None and backend.cancel_backfill(JOB, state.asked_at)
+        return Went("cancelled" if went else "none")
 
     def told(self, state: BackfillState) -> Backfill:
         """Return what a store tells of a backfill."""

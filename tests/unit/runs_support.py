@@ -195,8 +195,10 @@ class FaultyStore:
     def advance(self, asked: Advance) -> AdvanceAnswer:
         return self._ask("advance", [asked], lambda _: self.inner.advance(asked))
 
-    def cancel_backfill(self, job: str) -> bool:
-        return self._ask("cancel_backfill", [job], lambda _: self.inner.cancel_backfill(job))
+    def cancel_backfill(self, job: str, asked_at: datetime) -> bool:
+        return self._ask(
+            "cancel_backfill", [job], lambda _: self.inner.cancel_backfill(job, asked_at)
+        )
 
     def fix(self, jobs: Sequence[OneOff]) -> list[datetime]:
         return self._ask("fix", jobs, self.inner.fix)

@@ -88,7 +88,7 @@ def test_no_promise_is_broken_in_ten_minutes_of_trouble(seed: int) -> None:
 
 
 def test_all_of_it_happens_in_twenty_minutes() -> None:
-    cluster = a_while(1, "memory://")
+    cluster = a_while(2, "memory://")
 
     filled = [attempt for attempt in cluster.attempts if attempt.trigger == "backfill"]
     assert {*NAMES} <= {attempt.job for attempt in filled}

@@ -168,7 +168,7 @@ def test_a_store_that_is_missing_is_not_made(url: str, tmp_path: Path) -> None:
 
 
 def test_nobody_declares_the_job(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasecron.control.NOTICED_WITHIN", 0.3)
+    monkeypatch.setattr("leasecron.known_jobs.NOTICED_WITHIN", 0.3)
     gone = Scheduler(url)
     gone.every("report", "1d", lambda: None, catch_up=0)
     with gone:

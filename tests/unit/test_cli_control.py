@@ -73,7 +73,7 @@ def scheduler(url: str) -> Iterator[Scheduler]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever declares a job has less time to take note of what is asked for."""
-    monkeypatch.setattr("leasecron.control.NOTICED_WITHIN", 0.3)
+    monkeypatch.setattr("leasecron.known_jobs.NOTICED_WITHIN", 0.3)
 
 
 def a_result(status: Status, error: str | None = None, retries: int = 0) -> RunResult:

@@ -253,7 +253,8 @@ def test_a_backfill_that_is_cancelled_is_waited_for_no_longer() -> None:
     clock.jump(wall=3600, monotonic=3600)
     seen = evidence([], witness=witness)
     assert [line.partition(",")[0] for line in control_findings(seen)] == ["asked for"]
-    witness.hears("cancel_backfill", ("sync",), True, witness.asks("cancel_backfill", ("sync",)))
+    cancelled = ("sync", clock.now())
+    witness.hears("cancel_backfill", cancelled, True, witness.asks("cancel_backfill", cancelled))
     assert [*control_findings(seen)] == []
     say(witness, claim(SLOT), "done")
     assert witness.broken == []

@@ -18,7 +18,8 @@ _ORDER = """
     errors logger clock polling model durations zones cron schedules option_values options jobs
     events logs backends calls outages pace passes store deadlines timers leases context runs
     retries workers executor room backups runner lease_runner claim_only_runner recovery
-    backfilling inbox engine forks lifecycle advice declarations asked backfill control scheduler
+    backfilling inbox engine forks lifecycle advice declarations asked backfill
+    known_jobs backfill_control control scheduler
     __init__ testing doctor cli __main__
 """
 ORDER = _ORDER.split()

@@ -251,7 +251,7 @@ def test_neither_a_run_nor_a_backfill_makes_a_job_known(
     backend.add_runs([NewRun("another", start, "asker")])
     begun = backend.add_backfill(new_backfill(start))
     assert backend.advance(first_step(begun)) == "waiting"
-    assert backend.cancel_backfill(JOB)
+    assert backend.cancel_backfill(JOB, begun.asked_at)
 
     assert backend.jobs() == []
 

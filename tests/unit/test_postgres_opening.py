@@ -359,8 +359,8 @@ def uses_all(backend: PostgresBackend) -> None:
     assert backend.finish([Ending("job", claim.slot, "a", "failed", pause="it failed")]) == [True]
     backend.save_results([record])
     assert backend.resume("job")
-    backend.add_backfill(NewBackfill("job", claim.slot, claim.slot, 0, "one"))
-    assert backend.cancel_backfill("job")
+    begun = backend.add_backfill(NewBackfill("job", claim.slot, claim.slot, 0, "one"))
+    assert backend.cancel_backfill("job", begun.asked_at)
     assert backend.fix([OneOff("job", claim.slot)]) == [claim.slot]
     assert not backend.prune([Retention("job", -1e6, 0, -1e6)])
     assert backend.pauses("job") == []

@@ -96,7 +96,7 @@ def test_jobs_of_any_name_have_backfills_of_their_own(backend: RedisBackend) -> 
     assert backend.backfills() == sorted(begun, key=lambda state: state.job)
     assert [backend.backfill(name) for name in NAMES] == begun
     for number, name in enumerate(NAMES):
-        assert backend.cancel_backfill(name)
+        assert backend.cancel_backfill(name, begun[number].asked_at)
         left = sorted(begun[number + 1 :], key=lambda state: state.job)
         assert backend.backfills() == left
 
@@ -105,8 +105,8 @@ def test_a_look_costs_nothing_for_backfills_that_have_ended(
     server: Server, backend: RedisBackend
 ) -> None:
     for number in range(20):
-        backend.add_backfill(a_backfill(f"job-{number}"))
-        backend.cancel_backfill(f"job-{number}")
+        begun = backend.add_backfill(a_backfill(f"job-{number}"))
+        assert backend.cancel_backfill(f"job-{number}", begun.asked_at)
     backend.backfills()
     server.client.config_resetstat()
 
@@ -125,7 +125,7 @@ def test_a_run_of_the_schedule_is_listed_anew_when_it_is_run_again(
     backend.add_runs([NewRun("job", at(0.5), "asker")])
     for seconds in (0, 1):
         end(backend, seconds, "a", "failed")
-    backend.add_backfill(a_backfill())
+    begun = backend.add_backfill(a_backfill())
 
     assert go_on(backend, None, 0) == "waiting"
     assert [(state.slot, state.origin) for state in backend.asked_for()] == [
@@ -143,7 +143,7 @@ def test_a_run_of_the_schedule_is_listed_anew_when_it_is_run_again(
 
     take(backend, 0.5, "b")
     end(backend, 0.5, "b", "failed")
-    assert backend.cancel_backfill("job")
+    assert backend.cancel_backfill("job", begun.asked_at)
     backend.add_backfill(a_backfill())
     assert go_on(backend, None, 0.5) == "waiting"
     assert server.client.zcard(KEYS["slots"]) == server.client.hlen(KEYS["runs"]) == 3
