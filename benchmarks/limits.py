@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sides import fresh_claims
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_scripts import VERSION, script
-from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.server_backend import columns_of_claims
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.scripts import VERSION, script
+from leasecron.backends.server.backend import columns_of_claims
 from leasecron.model import to_ms
 
 _WAIT = 600.0

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leasecron.backends.rows import keys_of
-from leasecron.backends.sqlite_batches import in_batches
-from leasecron.backends.sqlite_claims import _STANDINGS
-from leasecron.backends.sqlite_runs import _FIRST_ATTEMPTS, _MARKS, _OPEN_ROWS, _SET_NEXT_FENCE
+from leasecron.backends.sqlite.batches import in_batches
+from leasecron.backends.sqlite.claims import _STANDINGS
+from leasecron.backends.sqlite.runs import _FIRST_ATTEMPTS, _MARKS, _OPEN_ROWS, _SET_NEXT_FENCE
 from leasecron.clock import SystemClock
 from leasecron.model import Claim, to_ms
 

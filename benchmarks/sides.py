@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.raw import RawStore
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.clock import SystemClock
 from leasecron.model import Claim, ClaimAnswer, Declaration, Ending, from_ms
 from leasecron.store import StoreQueue

@@ -1,9 +1,9 @@
 """Runs every due slot of every job in exactly one copy of your application."""
 
 from leasecron.asked import Run
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.backfill import Backfill
 from leasecron.clock import Clock, SystemClock
 from leasecron.context import AbortSignal, RunContext

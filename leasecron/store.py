@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from leasecron.backends.base import Backend
-from leasecron.backends.servers import notifies, tells
+from leasecron.backends.server.protocols import notifies, tells
 from leasecron.calls import (
     Call,
     Close,

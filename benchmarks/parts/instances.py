@@ -21,7 +21,7 @@ import psutil
 from benchmarks import servers
 from benchmarks.measuring import Figure, Measured, Settings, rounds
 from benchmarks.sides import fresh_claims, job
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.backends.urls import backend_for
 from leasecron.model import Declaration, LeaseRef
 from leasecron.options import JobOptions

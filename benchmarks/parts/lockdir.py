@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.measuring import Figure, Measured, Settings, rounds
 from benchmarks.workers.claims import claims_of, now_ms
 from benchmarks.workers.process import Worker
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 
 JOBS = 1000
 BATCH = 100

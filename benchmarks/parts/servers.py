@@ -18,9 +18,9 @@ from typing import Any
 from benchmarks import fresh, limits, servers
 from benchmarks.measuring import Figure, Measured, Settings, rounds
 from benchmarks.sides import fresh_claims, job
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.server_backend import columns_of_claims
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.server.backend import columns_of_claims
 from leasecron.backends.urls import backend_for
 from leasecron.model import Claim, Declaration, Ending
 

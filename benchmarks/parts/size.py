@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.measuring import Curve, Figure, Measured, Settings, rounds
 from benchmarks.workers.claims import claims_of, endings_of, now_ms, results_of
 from benchmarks.workers.process import Worker
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.options import JobOptions
 
 JOBS = 1000

@@ -10,8 +10,8 @@ from benchmarks.workers import child
 from benchmarks.workers.watched import Watched
 from leasecron import Scheduler
 from leasecron.backends.base import Backend
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.clock import SystemClock, Waker
 
 EXPRESSIONS = 500

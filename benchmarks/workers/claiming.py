@@ -9,7 +9,7 @@ from benchmarks.workers import child
 from benchmarks.workers.claims import claims_of, endings_of, results_of
 from benchmarks.workers.transactions import Transactions
 from benchmarks.workers.watched import Watched
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.model import Claim, ClaimAnswer
 
 

@@ -10,7 +10,7 @@ import sqlite3
 from benchmarks.workers import child
 from benchmarks.workers.claims import now_ms
 from leasecron.backends.rows import LEASE_ENDED
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.model import Declaration
 
 _CHUNK = 100_000

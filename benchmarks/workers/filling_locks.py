@@ -11,8 +11,8 @@ from pathlib import Path
 
 from benchmarks.workers import child
 from benchmarks.workers.claims import now_ms
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_names import JOBS, day_of, folder_of_job
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.names import JOBS, day_of, folder_of_job
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 

@@ -6,7 +6,7 @@ from benchmarks.schedules import OneSlot
 from benchmarks.workers import child
 from benchmarks.workers.watched import Watched
 from leasecron import Event, Scheduler
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.clock import SystemClock
 from leasecron.model import from_ms
 

@@ -10,7 +10,7 @@ from benchmarks.schedules import OneSlot
 from benchmarks.workers import child
 from benchmarks.workers.watched import Watched
 from leasecron import Scheduler
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.model import from_ms
 
 _CHECKS = ("claim", "unfinished")

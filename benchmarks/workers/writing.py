@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.workers import child
 from benchmarks.workers.claims import claims_of, now_ms
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Claim
 from leasecron.outages import FIRST_DELAY

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from leasecron.backends.base import Backend
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.backends.plain import REQUIRED, complete
 from leasecron.backends.redaction import shown_url
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import ConfigurationError, shown
 
 RIGHT_FORMS = (
@@ -62,11 +62,11 @@ def backend_for(store: object) -> Backend:
         return LockDirBackend(path)
     if store.startswith(_POSTGRES):
         with _optional(store, "postgres"):
-            from leasecron.backends.postgres import PostgresBackend  # noqa: PLC0415 - optional
+            from leasecron.backends.postgres.backend import PostgresBackend  # noqa: PLC0415 - optional
         return PostgresBackend(store)
     if store.startswith(_REDIS):
         with _optional(store, "redis"):
-            from leasecron.backends.redis_store import RedisBackend  # noqa: PLC0415 - optional
+            from leasecron.backends.redis.backend import RedisBackend  # noqa: PLC0415 - optional
         return RedisBackend(store)
     if "://" in store or store.startswith(("sqlite:", "lockdir:")):
         raise ConfigurationError(f"store {shown_url(store)} is not a URL of a store; {RIGHT_FORMS}")

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli import demo_plan as plan
 from leasecron.cli.demo_messages import Message, encode
 from leasecron.context import RunContext

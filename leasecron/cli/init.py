@@ -8,11 +8,11 @@ import click
 
 from leasecron.backends.base import Backend
 from leasecron.backends.filesystems import filesystem_of
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_marker import read_marker
-from leasecron.backends.lockdir_names import MARKER
-from leasecron.backends.servers import Prepared, ServerStore
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.marker import read_marker
+from leasecron.backends.lockdir.names import MARKER
+from leasecron.backends.server.protocols import Prepared, ServerStore
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli.stores import StoreRefused, named_backend
 from leasecron.errors import BackendError, printable
 

@@ -12,7 +12,7 @@ from typing import cast
 import click
 
 from leasecron.backends.base import Backend, ControlBackend
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.backends.plain import check_control
 from leasecron.backends.urls import backend_for
 from leasecron.errors import ConfigurationError, LeasecronError

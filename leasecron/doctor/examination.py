@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from leasecron.backends.base import Backend
 from leasecron.backends.checks import Check
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.servers import ServerStore
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.server.protocols import ServerStore
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.doctor.look_at_lockdir import look_at_lockdir
 from leasecron.doctor.look_at_sqlite import look_at_sqlite
 from leasecron.doctor.looks import Look

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from leasecron.backends.checks import Check
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.doctor.looks import Look
 from leasecron.doctor.stakes import LOCKDIR
 from leasecron.errors import BackendError, BackendMismatch

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from leasecron.backends.checks import Check
 from leasecron.backends.filesystems import filesystem_of
 from leasecron.backends.rows import Moment, read_moment
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_checks import check_filesystem, quick_checks, unusable
-from leasecron.backends.sqlite_contents import contents_of
-from leasecron.backends.sqlite_errors import is_busy, translated, understood
-from leasecron.backends.sqlite_place import Place, examine
-from leasecron.backends.sqlite_schema import is_current
-from leasecron.backends.sqlite_setup import Settings, reopen_store, turnstile_of
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.checks import check_filesystem, quick_checks, unusable
+from leasecron.backends.sqlite.contents import contents_of
+from leasecron.backends.sqlite.errors import is_busy, translated, understood
+from leasecron.backends.sqlite.place import Place, examine
+from leasecron.backends.sqlite.schema import is_current
+from leasecron.backends.sqlite.setup import Settings, reopen_store, turnstile_of
 from leasecron.clock import SystemClock
 from leasecron.doctor.looks import Look
 from leasecron.doctor.space import check_space

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from leasecron.backends.base import Backend
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.backends.urls import backend_for
 from leasecron.durations import Duration
 from leasecron.errors import ConfigurationError, SchedulerStateError, shown

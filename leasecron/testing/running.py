@@ -7,7 +7,7 @@ import queue
 from datetime import UTC, datetime
 from typing import Any
 
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.clock import SystemClock
 from leasecron.context import AbortSignal, RunContext
 from leasecron.engine import Engine

@@ -17,8 +17,8 @@ from chaos.jobs import Work
 from chaos.place import Place
 from chaos.story import Run
 from leasecron import RunResult
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_names import JOBS, as_slot, folder_of_job
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.names import JOBS, as_slot, folder_of_job
 from leasecron.model import to_ms
 
 _RECORDS = """

@@ -9,9 +9,9 @@ import redis
 
 from chaos.jobs import Work
 from chaos.kept import Claimed, Kept, Record
-from leasecron.backends.postgres_urls import Address
-from leasecron.backends.redis_scripts import keys_of
-from leasecron.backends.redis_urls import DEFAULT_PREFIX
+from leasecron.backends.postgres.urls import Address
+from leasecron.backends.redis.scripts import keys_of
+from leasecron.backends.redis.urls import DEFAULT_PREFIX
 
 _RECORDS = """
     SELECT job, slot, attempt, fence, instance, status FROM results

@@ -32,7 +32,7 @@ time.sleep(60)
 READS = 'connection.execute("BEGIN"); connection.execute("SELECT * FROM jobs").fetchall()'
 WRITES = 'connection.execute("BEGIN IMMEDIATE")'
 HAS_ITS_TURN = """
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite.turnstile import Turnstile
 turnstile = Turnstile(path + "-turnstile", mode=0o600, owner=(-1, -1))
 assert turnstile.enter(1.0)
 """

@@ -17,10 +17,10 @@ from chaos.place import Place
 from chaos.script import Script
 from chaos.verdict import Verdict
 from leasecron import RunResult
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.model import Claim, from_ms
 
 AnyBackend = SqliteBackend | LockDirBackend | PostgresBackend | RedisBackend

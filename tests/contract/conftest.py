@@ -17,8 +17,8 @@ from contract.held_postgres import HeldPostgres
 from contract.held_redis import HeldRedis
 from contract.server_clock import lock_directory
 from leasecron.backends.base import ClaimOnlyBackend, ControlBackend
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 MakeBackend = Callable[[Path], ControlBackend]
 

@@ -14,7 +14,7 @@ import psycopg
 from support.servers import with_option
 
 from contract.hand_clock import FAR_AHEAD, START, HandClock
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.clock import Clock
 
 _HELD = "SELECT current_setting('leasecron.now')::bigint"

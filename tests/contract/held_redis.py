@@ -14,8 +14,8 @@ import redis
 from support.servers import with_option
 
 from contract.hand_clock import FAR_AHEAD, START, HandClock
-from leasecron.backends.redis_scripts import Script, script, script_of
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.scripts import Script, script, script_of
 from leasecron.clock import Clock
 
 _TRUE = "local time = call('TIME')\n    return time[1] * 1000 + math.floor(time[2] / 1000)"

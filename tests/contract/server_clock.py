@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contract.hand_clock import HandClock
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 
 
 class HandServerClock:

@@ -21,7 +21,7 @@ from contract.walked_stores import (
     WalkedStore,
     as_of_a_server,
 )
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.backends.rows import ENDED, RunRow, alive, read_moment
 from leasecron.model import (
     Advance,

@@ -215,7 +215,7 @@ def test_a_full_batch_with_nothing_after_it_says_that_nothing_is_left(store: Dri
 def test_history_never_holds_more_than_the_limit(
     store: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("memory_tables", "sqlite_pruning", "server_backend"):
+    for module in ("memory.tables", "sqlite.pruning", "server.backend"):
         monkeypatch.setattr(f"leasecron.backends.{module}.MAX_RECORDS", 3)
     fences = [run(store, slot) for slot in range(5)]
 

@@ -15,7 +15,7 @@ from contract.held_postgres import HeldPostgres
 from contract.held_redis import HeldRedis
 from leasecron.backends.base import ControlBackend
 from leasecron.backends.rows import ENDED, LEASE_ENDED, RunRow, replaces
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 COLUMNS = ", ".join(column.name for column in fields(RunRow))
 

@@ -15,7 +15,7 @@ from contract.driver import Driver, at
 
 from faults.lines import Lines, Point
 from faults.sqlite_play import FILES, STEPS, Tables, a_driver, clock_at, contents, play
-from leasecron.backends.sqlite_setup import Journal
+from leasecron.backends.sqlite.setup import Journal
 
 _MUCH_LATER = 100 * 86_400.0
 

@@ -12,21 +12,16 @@ from typing import Any
 from contract.driver import JOB, LEASE, Driver, a_claim
 from contract.hand_clock import HandClock
 
-from leasecron.backends import modes, sqlite, turnstile
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_batches import with_rows
-from leasecron.backends.sqlite_setup import Journal
+from leasecron.backends import modes
+from leasecron.backends.sqlite import backend as sqlite
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.batches import with_rows
+from leasecron.backends.sqlite.setup import Journal
 from leasecron.model import Declaration, Retention
 
 Tables = dict[str, list[tuple[Any, ...]]]
 
-FILES = sorted(
-    [
-        *(str(path) for path in Path(sqlite.__file__).parent.glob("sqlite*.py")),
-        turnstile.__file__,
-        modes.__file__,
-    ]
-)
+FILES = sorted([*map(str, Path(sqlite.__file__).parent.glob("*.py")), modes.__file__])
 """The modules in which a line is attacked."""
 
 _DAY = 86_400.0

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from leasecron import BackendError, BackendUnavailable, JobOptions, RunContext, Scheduler
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import Claim, ClaimAnswer
 from leasecron.options import JobOptionArgs
 from leasecron.runs import Key

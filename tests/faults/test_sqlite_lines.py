@@ -19,9 +19,9 @@ from support.requirements import require
 from faults.lines import Point
 from faults.sqlite_attack import after_death, after_error, begins, killed_at, raised_at, recorded
 from faults.sqlite_play import STEPS, undisturbed
-from leasecron.backends import sqlite_connection
-from leasecron.backends.sqlite_connection import _Link
-from leasecron.backends.sqlite_setup import Journal
+from leasecron.backends.sqlite import connection as sqlite_connection
+from leasecron.backends.sqlite.connection import _Link
+from leasecron.backends.sqlite.setup import Journal
 
 CHUNKS = 8
 SEED = 20261130

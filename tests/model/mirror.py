@@ -15,7 +15,7 @@ from contract.hand_clock import START
 
 from leasecron.backends.backfills import backfill_state
 from leasecron.backends.holders import may_record
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.backends.rows import RunRow
 from leasecron.model import Declaration, Retention, from_seconds, to_ms
 from model.holding import takes_record

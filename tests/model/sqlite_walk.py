@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from leasecron.backends.rows import RunRow
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_setup import Journal
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.setup import Journal
 from leasecron.model import Retention, Status
 from model import situations
 from model.holding import prune, takes_record

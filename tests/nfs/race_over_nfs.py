@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from support.claim_race import Race, race
 from support.mounts import mounted
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from nfs import client
 from nfs.ganesha import in_a_namespace_of_its_own, served, url
 

@@ -16,8 +16,8 @@ from support.instances import LIMIT, Instances
 from support.instances import spawned_instances as instances
 from support.mounts import TwoMounts, two_mounts
 
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.doctor.trials import SCRATCH
 
 __all__ = ["instances", "two_mounts"]

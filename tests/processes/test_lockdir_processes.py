@@ -12,7 +12,7 @@ import pytest
 from support.claim_race import JOB, a_claim, race
 from support.killed_at import killed_at
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.model import RunResult, from_ms
 
 MOST_CALLS = 1000

@@ -14,8 +14,8 @@ from contract.driver import a_claim
 from contract.hand_clock import START
 from support.tls import Certificate, postgres_over_tls, redis_over_tls
 
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
 from leasecron.backends.urls import backend_for
 from leasecron.errors import BackendError, BackendUnavailable
 from leasecron.model import Ending

@@ -17,12 +17,12 @@ import pytest
 from contract.driver import Driver
 from contract.hand_clock import HandClock
 
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import BackendUnavailable
 
 HOLD_THE_WRITE_LOCK = """
 import sys, time
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 backend.open()
@@ -41,7 +41,7 @@ print("done", flush=True)
 WATCH_FILES = """
 import json, os, sys
 from contract.driver import a_claim
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.model import Declaration, Ending, LeaseRef, Retention
 
 opened = []
@@ -65,7 +65,7 @@ print(json.dumps([os.fsdecode(name) for name in opened if isinstance(name, (str,
 FILL_THE_DISK = """
 import os, resource, sys
 from contract.driver import a_claim
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import BackendUnavailable
 
 path = sys.argv[1]

@@ -14,15 +14,15 @@ import pytest
 from contract.driver import Driver, a_claim
 from contract.hand_clock import HandClock
 
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import SchedulerStateError
 
 ROWS = 3000
 
 FORK_IN_A_TRANSACTION = f"""
 import gc, os, sys, threading
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1], journal=sys.argv[2])
 backend.open()

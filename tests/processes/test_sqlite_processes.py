@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from contract.driver import a_claim
 
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_schema import CHANGES
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.schema import CHANGES
 from leasecron.model import Ending
 
 LONG = 1e9

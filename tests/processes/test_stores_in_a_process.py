@@ -12,7 +12,7 @@ import pytest
 from support.instances import Instances, spawned_instances
 from support.run_log import slots_between
 
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 instances = spawned_instances
 

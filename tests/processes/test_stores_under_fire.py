@@ -12,7 +12,7 @@ import pytest
 from support.instances import Instance, Instances, Report
 from support.run_log import slots_between
 
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 SECOND = 1000
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.model import MAX_RECORDS, to_ms
 
 

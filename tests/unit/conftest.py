@@ -14,7 +14,7 @@ from store_bench import StoreBench
 from support.files_in_memory import pytest_configure  # noqa: F401 - a hook
 from timers_bench import Bench
 
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.testing import FakeClock
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from contract.driver import a_claim
 
-from leasecron.backends import sqlite_place
 from leasecron.backends.checks import Check
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite import place as sqlite_place
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.clock import SystemClock
 from leasecron.doctor import look_at_sqlite as looking
 from leasecron.doctor.look_at_sqlite import look_at_sqlite

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from leasecron import Event, RunContext, RunSkipped, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.testing import FakeClock
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)

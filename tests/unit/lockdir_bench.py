@@ -18,8 +18,10 @@ from contract.driver import a_claim
 from contract.hand_clock import HandClock
 from contract.server_clock import lock_directory
 
-from leasecron.backends import lockdir_descriptors, lockdir_io, modes
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends import modes
+from leasecron.backends.lockdir import descriptors as lockdir_descriptors
+from leasecron.backends.lockdir import io as lockdir_io
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.model import ClaimAnswer
 
 NOBODY = 65534

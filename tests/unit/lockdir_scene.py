@@ -17,8 +17,8 @@ from contract.server_clock import lock_directory
 from lockdir_bench import claim
 from test_lockdir_history import record
 
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_names import file_of_instance, folder_of_job
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.names import file_of_instance, folder_of_job
 from leasecron.model import Declaration, to_ms
 
 DAY = 86_400.0

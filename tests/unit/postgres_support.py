@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import psycopg
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.errors import BackendUnavailable
 
 LONG = 30.0

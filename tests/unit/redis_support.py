@@ -12,7 +12,7 @@ from typing import Any
 import redis
 from support.valkey_server import OwnValkey
 
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
 from leasecron.backends.rows import RunRow
 from leasecron.model import MAX_RECORDS, Claim, ClaimAnswer, Ending, Status, from_ms, to_ms
 

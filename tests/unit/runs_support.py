@@ -19,7 +19,7 @@ from leasecron import (
     RunResult,
     Scheduler,
 )
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.clock import Clock
 from leasecron.events import Event
 from leasecron.model import (

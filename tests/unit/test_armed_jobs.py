@@ -11,7 +11,7 @@ from runs_support import Fleet, at
 from timers_bench import Bench, job
 
 from leasecron import Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.jobs import DeclaredJob
 from leasecron.lease_runner import LeaseRunner
 from leasecron.schedules import Every

@@ -8,7 +8,7 @@ import pytest
 from fake_instances import NOON, START, Call, Instances, every, several_orders
 
 from leasecron import RunContext, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.clock import MAX_WAIT, Waker
 from leasecron.jobs import DeclaredJob
 from leasecron.testing import FakeClock

@@ -10,7 +10,7 @@ import pytest
 
 from leasecron import JobOptions, RunContext
 from leasecron.backends import backfills, claims
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import (
     Advance,
     AdvanceAnswer,

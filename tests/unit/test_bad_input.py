@@ -13,7 +13,7 @@ import pytest
 from runs_support import at
 
 from leasecron import ConfigurationError, Every, JobOptions, Scheduler, SystemClock
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.testing import FakeClock, make_context, run_once
 
 BAD_NAMES = [None, 5, b"sync", "", "a\0b", "\ud800", ["sync"], Path("sync")]

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.raw import RawStore
 from benchmarks.sides import Direct, Queued, Side, all_closed, fresh_claims, rates, raw
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 
 MOMENTS = {"claimed_at", "lease_until", "lease_mono", "fence"}
 """The columns that depend on when a claim was made."""

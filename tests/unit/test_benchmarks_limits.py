@@ -15,8 +15,8 @@ from benchmarks.measuring import Settings
 from benchmarks.parts import servers
 from benchmarks.servers import ENGINES
 from benchmarks.sides import fresh_claims, job
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
 from leasecron.model import Declaration, to_ms
 
 BATCH, CALLS = 5, 3

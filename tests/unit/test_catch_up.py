@@ -10,7 +10,7 @@ import pytest
 from fake_instances import NOON, START, Instances, every, several_orders
 
 from leasecron import BackendUnavailable, JobOptionArgs, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import Claim, ClaimAnswer
 from leasecron.testing import FakeClock
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from nasty_texts import NASTY, is_harmless
 
 from leasecron import RunContext, Scheduler
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli import main
 
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -15,7 +15,7 @@ from nasty_texts import NASTY, is_harmless
 from support.stores import PostgresView, RedisView
 
 from leasecron import BackendError, ConfigurationError, Run, RunResult, Scheduler
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli import main, stores
 from leasecron.model import Status
 

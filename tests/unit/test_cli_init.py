@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from leasecron.backends import sqlite_place
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite import place as sqlite_place
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli import main
 
 

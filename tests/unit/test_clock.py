@@ -20,7 +20,7 @@ import pytest
 
 import leasecron.clock
 from leasecron import Scheduler, SystemClock
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.clock import MAX_WAIT, SIGNAL_WAIT, Clock, SystemWaker
 from leasecron.testing import EventRecorder
 

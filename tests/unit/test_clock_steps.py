@@ -9,7 +9,7 @@ import pytest
 from fake_instances import NOON, START, Instances, Once, every, longest_silence, several_orders
 
 from leasecron import Every
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import HeartbeatAnswer, LeaseRef
 from leasecron.testing import FakeClock
 

@@ -23,8 +23,8 @@ from leasecron import (
     Scheduler,
     SchedulerStateError,
 )
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.testing import Cluster, EventRecorder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leasecron import JobOptions, RunResult, RunSkipped, Scheduler, StoreFailed
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.context import AbortSignal, RunContext
 from leasecron.model import (
     Claim,

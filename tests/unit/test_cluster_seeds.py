@@ -19,7 +19,7 @@ from contract.held_redis import HeldRedis
 from support.servers import postgres_url, redis_url
 
 from leasecron import JobOptions, RunContext, Scheduler
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.testing import Cluster
 
 WEEK = 7 * 86_400

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from leasecron import GiveUp, JobOptions, RunContext, RunResult, Scheduler, SchedulerStateError
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.context import AbortSignal
 from leasecron.executor import Executor
 from leasecron.model import (

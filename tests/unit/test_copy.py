@@ -14,10 +14,10 @@ from contract.driver import Driver, a_claim, at
 from contract.hand_clock import START, HandClock
 from support.stores import PostgresView, RedisView
 
-from leasecron.backends import sqlite_export
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.sqlite import export as sqlite_export
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.backends.urls import backend_for
 from leasecron.cli import main
 from leasecron.model import Declaration, NewRun, Pause, Retention, Retry

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from leasecron.backends import sqlite_place
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.backends.plain import complete
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite import place as sqlite_place
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli import main
 from leasecron.doctor import latency, locks, races
 from leasecron.doctor.examination import examine_store

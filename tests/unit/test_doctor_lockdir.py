@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from leasecron.backends import lockdir_checks
 from leasecron.backends.checks import Check
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir import checks as lockdir_checks
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.cli import main
 from leasecron.doctor import latency, races
 from leasecron.doctor.look_at_lockdir import look_at_lockdir

@@ -17,10 +17,13 @@ from contract.driver import a_claim
 from contract.hand_clock import HandClock
 from doctor_support import OnFilesystem, by_name, claim, looked, make, the_only_bad, verdicts
 
-from leasecron.backends import sqlite_checks, sqlite_contents, sqlite_schema, sqlite_setup
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_setup import Journal
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite import checks as sqlite_checks
+from leasecron.backends.sqlite import contents as sqlite_contents
+from leasecron.backends.sqlite import schema as sqlite_schema
+from leasecron.backends.sqlite import setup as sqlite_setup
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.setup import Journal
+from leasecron.backends.sqlite.turnstile import Turnstile
 from leasecron.doctor import look_at_sqlite as looking
 from leasecron.doctor.look_at_sqlite import look_at_sqlite
 from leasecron.model import Ending

@@ -10,8 +10,8 @@ import doctor_support
 import pytest
 from doctor_support import OnFilesystem, by_name, looked, make, verdicts
 
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.clock import SystemClock
 from leasecron.doctor.look_at_sqlite import look_at_sqlite
 from leasecron.errors import SchedulerStateError
@@ -138,7 +138,7 @@ def test_a_network_is_warned_of_once(path: Path, on: OnFilesystem) -> None:
 def test_what_checks_find_beyond_opening_is_a_warning(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasecron.backends.sqlite_setup.set_durability", _no_durability)
+    monkeypatch.setattr("leasecron.backends.sqlite.setup.set_durability", _no_durability)
     backend = SqliteBackend(path)
     backend.open()
 

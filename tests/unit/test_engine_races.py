@@ -20,7 +20,7 @@ from leasecron import (
     StoreFailed,
     forks,
 )
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.schedules import Every
 from leasecron.testing import EventRecorder, FakeClock
 

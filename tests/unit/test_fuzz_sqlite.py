@@ -23,8 +23,8 @@ from fuzz_support import Damage, damaged, deep, fast, scratch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_schema import APPLICATION_ID
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.schema import APPLICATION_ID
 from leasecron.doctor.examination import _look_at
 from leasecron.errors import BackendError
 from leasecron.model import Declaration, Ending, LeaseRef, NewRun, Retention, Retry, RunResult

@@ -15,10 +15,10 @@ from contract.driver import JOB
 
 import leasecron
 from leasecron import Scheduler
-from leasecron.backends import memory
 from leasecron.backends.base import LeaseBackend
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.memory import backend as memory
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cron import Cron, _Pattern
 from leasecron.durations import Duration
 from leasecron.model import Declaration

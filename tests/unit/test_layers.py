@@ -36,8 +36,8 @@ MAY_WAIT = {
     "uwsgi": "exists inside uWSGI only",
     "uwsgidecorators": "exists inside uWSGI only",
     "leasecron.cli.demo_drawing": "needs rich, which is optional",
-    "leasecron.backends.postgres": "needs psycopg, which is optional",
-    "leasecron.backends.redis_store": "needs redis, which is optional",
+    "leasecron.backends.postgres.backend": "needs psycopg, which is optional",
+    "leasecron.backends.redis.backend": "needs redis, which is optional",
 }
 """What may be imported inside a function, and why."""
 
@@ -171,13 +171,13 @@ def test_an_import_of_a_later_module_is_found() -> None:
         "leasecron.errors": "from leasecron.model import Claim",
         "leasecron.model": "import leasecron.scheduler",
         "leasecron.backends.base": "from leasecron.backends import sqlite",
-        "leasecron.backends.sqlite": "import leasecron",
+        "leasecron.backends.sqlite.backend": "import leasecron",
         "leasecron.cli": "from leasecron import errors",
     }
     assert out_of_order(read(broken)) == [
         "leasecron.errors imports leasecron.model",
         "leasecron.model imports leasecron.scheduler",
-        "leasecron.backends.sqlite imports leasecron",
+        "leasecron.backends.sqlite.backend imports leasecron",
     ]
 
 

@@ -13,8 +13,8 @@ from test_lockdir_history import record
 
 from leasecron.backends.checks import Check
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_checks import check_filesystem
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.checks import check_filesystem
 from leasecron.model import Retention
 
 __all__ = ["backend", "clock", "locks"]

@@ -23,8 +23,8 @@ from lockdir_bench import (
     system,
 )
 
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_clock import ProbeClock
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.clock import ProbeClock
 from leasecron.model import Declaration, from_seconds
 
 __all__ = ["backend", "clock", "locks", "system"]

@@ -15,7 +15,7 @@ from lockdir_bench import FaultyOs, backend, claim, claim_files, clock, locks, s
 from test_lockdir_history import record, slots
 from test_lockdir_merging import fill
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Declaration, Retention
 

@@ -30,7 +30,7 @@ from lockdir_bench import (
     token_in,
 )
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.errors import BackendError, BackendUnavailable
 from leasecron.model import to_ms
 

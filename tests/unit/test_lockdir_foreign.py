@@ -18,7 +18,7 @@ from lockdir_bench import another, claim, claim_files, clock, locks
 from lockdir_scene import DAY, KINDS, Scene, scene
 from test_lockdir_history import record, slots
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.errors import BackendError, BackendUnavailable
 from leasecron.model import Declaration, Retention, to_ms
 

@@ -26,8 +26,8 @@ from lockdir_bench import (
     system,
 )
 
-from leasecron.backends import lockdir_history
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir import history as lockdir_history
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.errors import BackendUnavailable
 from leasecron.model import RunResult, from_seconds
 

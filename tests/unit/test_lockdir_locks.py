@@ -12,9 +12,9 @@ from lockdir_bench import backend, claim, claim_files, clock, locks
 from test_lockdir_history import files, record, slots
 from test_lockdir_merging import NONE, fill
 
-from leasecron.backends import lockdir_history
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_locks import one_at_a_time
+from leasecron.backends.lockdir import history as lockdir_history
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.locks import one_at_a_time
 from leasecron.model import Retention
 
 __all__ = ["backend", "clock", "locks"]

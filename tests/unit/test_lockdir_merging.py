@@ -12,8 +12,8 @@ from contract.hand_clock import HandClock
 from lockdir_bench import FaultyOs, Killed, another, backend, clock, kill, locks, system
 from test_lockdir_history import files, record, slots
 
-from leasecron.backends import lockdir_merging
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir import merging as lockdir_merging
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.model import Retention
 
 __all__ = ["backend", "clock", "locks", "system"]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lockdir_bench import backend, claim, clock, locks
 
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_names import (
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.names import (
     as_day,
     as_slot,
     file_of_instance,

@@ -32,8 +32,8 @@ from lockdir_bench import (
 )
 from test_lockdir_history import record
 
-from leasecron.backends import lockdir_marker
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir import marker as lockdir_marker
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.errors import (
     BackendError,
     BackendMismatch,

@@ -15,7 +15,7 @@ from fake_instances import START
 from lockdir_bench import as_nobody, open_folder
 from test_lockdir_history import record, slots
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.store import StoreQueue
 from leasecron.testing import FakeClock
 

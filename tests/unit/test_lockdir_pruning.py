@@ -25,10 +25,11 @@ from lockdir_bench import (
     system,
 )
 
-from leasecron.backends import lockdir_locks, lockdir_pruning
 from leasecron.backends.base import PRUNE_BATCH
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.lockdir_names import folder_of_job
+from leasecron.backends.lockdir import locks as lockdir_locks
+from leasecron.backends.lockdir import pruning as lockdir_pruning
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.lockdir.names import folder_of_job
 from leasecron.model import Retention, to_ms
 
 __all__ = ["backend", "clock", "locks", "system"]

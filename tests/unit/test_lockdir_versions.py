@@ -13,7 +13,7 @@ from contract.server_clock import HandServerClock
 from fake_instances import START
 
 from leasecron import RunContext, Scheduler
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.testing import FakeClock
 
 DAY = 86_400.0

@@ -11,7 +11,7 @@ import pytest
 from fake_instances import Instances
 
 from leasecron import RunContext, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.testing import EventRecorder
 
 DAY = timedelta(days=1)

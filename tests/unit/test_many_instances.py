@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from leasecron import Every, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import Claim, ClaimAnswer, Ending, RunResult
 from leasecron.testing import Cluster
 

@@ -8,7 +8,7 @@ import pytest
 from contract.driver import JOB, Driver, at
 from contract.hand_clock import HandClock
 
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import Status, to_ms
 
 

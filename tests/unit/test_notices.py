@@ -22,9 +22,9 @@ from support.servers import postgres_url, redis_url
 from support.stores import PostgresView, RedisView
 
 from leasecron import RunContext, Scheduler
-from leasecron.backends import server_connection
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.server import connection as server_connection
 from leasecron.backends.urls import backend_for
 from leasecron.clock import SystemClock
 from leasecron.errors import BackendUnavailable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from leasecron import ConfigurationError, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.backends.plain import OPTIONAL, REQUIRED
 from leasecron.clock import Clock
 from leasecron.model import (

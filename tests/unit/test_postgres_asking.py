@@ -13,7 +13,7 @@ from contract.hand_clock import START
 from postgres_support import Hearer
 from support.stores import PostgresView
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.backends.rows import LEASE_ENDED, RunRow
 from leasecron.backends.transfer import Page
 from leasecron.model import Declaration, NewRun, Pause, RunResult, from_ms, from_seconds

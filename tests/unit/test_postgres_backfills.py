@@ -17,7 +17,7 @@ from postgres_support import Call, Hearer, wait_for_one_who_waits
 from support.servers import with_option
 from support.stores import PostgresView
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.backends.transfer import JobRow, Page
 from leasecron.model import (
     Advance,

@@ -17,8 +17,8 @@ from contract.driver import a_claim
 from contract.hand_clock import START
 from support.postgres_server import OwnServer, own_server
 
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.server_backend import columns_of_claims
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.server.backend import columns_of_claims
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Claim, Declaration, Overlap
 

@@ -16,9 +16,9 @@ from contract.driver import a_claim
 from contract.hand_clock import START
 from support.postgres_server import OwnServer, own_server
 
-from leasecron.backends import postgres_schema
-from leasecron.backends.postgres import PostgresBackend
-from leasecron.backends.postgres_schema import newest_version, script_of
+from leasecron.backends.postgres import schema as postgres_schema
+from leasecron.backends.postgres.backend import PostgresBackend
+from leasecron.backends.postgres.schema import newest_version, script_of
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
 from leasecron.model import (
     LARGEST_INTEGER,
@@ -393,7 +393,7 @@ def test_sessions_see_what_was_committed_whatever_is_set_for_their_role(
 def test_sessions_that_see_an_older_state_are_refused(
     server: OwnServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasecron.backends.postgres_wire._OPTIONS", "")
+    monkeypatch.setattr("leasecron.backends.postgres.wire._OPTIONS", "")
     url = url_of(server, schema) + "&options=-c%20default_transaction_isolation%3Dserializable"
     assert "needs sessions at read committed, and these are at serializable" in refused(url)
 
@@ -407,7 +407,7 @@ def test_a_database_that_cannot_keep_all_texts_is_refused(server: OwnServer, sch
 def test_a_server_that_is_too_old_is_named(
     server: OwnServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasecron.backends.postgres_connection.OLDEST", 99)
+    monkeypatch.setattr("leasecron.backends.postgres.connection.OLDEST", 99)
     assert "needs PostgreSQL 99 or newer, and the server is of version" in refused(
         url_of(server, schema)
     )

@@ -17,8 +17,8 @@ from contract.hand_clock import START
 from support.postgres_server import OwnServer, own_server
 from support.proxy import Proxy, before_socket
 
-from leasecron.backends import postgres_connection
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres import connection as postgres_connection
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.errors import BackendUnavailable, SchedulerStateError
 from leasecron.model import Claim, ClaimAnswer, Ending, LeaseRef
 

@@ -16,7 +16,7 @@ from contract.hand_clock import START
 from postgres_support import Call, wait_for_one_who_waits
 from support.servers import postgres_url, with_option
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.model import Claim, Declaration, Ending
 
 RIVALS, ROUNDS = 4, 30

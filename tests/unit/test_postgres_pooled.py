@@ -12,7 +12,7 @@ from contract.hand_clock import START
 from support.pooler import pooled
 from support.postgres_server import OwnServer, own_server
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.model import Declaration, Ending, LeaseRef, Retention
 
 BACKENDS = 5

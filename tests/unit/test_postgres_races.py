@@ -13,7 +13,7 @@ from contract.driver import a_claim
 from contract.hand_clock import START
 from support.servers import postgres_url, with_option
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.model import Claim, Ending, LeaseRef
 
 RIVALS, ROUNDS, JOBS = 4, 15, 60

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leasecron.backends.postgres import PostgresBackend
+from leasecron.backends.postgres.backend import PostgresBackend
 from leasecron.backends.urls import backend_for
 from leasecron.errors import ConfigurationError
 

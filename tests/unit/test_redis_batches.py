@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from redis_support import Server, a_claim, a_server
 
-from leasecron.backends.redis_scripts import Script, script, script_of
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.scripts import Script, script, script_of
 from leasecron.model import Claim, Ending, LeaseRef, Retry
 
 MANY = 300

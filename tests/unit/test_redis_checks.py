@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from redis_support import Server, a_server
 
-from leasecron.backends import redis_checks
 from leasecron.backends.checks import Check, Verdict
-from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.redis_wire import Wire
+from leasecron.backends.redis import checks as redis_checks
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.wire import Wire
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from redis.crc import key_slot
 from redis_support import Server, claim, until
 
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
 from leasecron.errors import BackendUnavailable
 
 SLOTS = ((0, 8191), (8192, 16383))

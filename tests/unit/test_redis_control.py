@@ -20,8 +20,8 @@ from redis_support import (
     two_opened,
 )
 
-from leasecron.backends.redis_scripts import keys_of
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.scripts import keys_of
 from leasecron.backends.transfer import Absorbed, JobRow, Page
 from leasecron.model import (
     Declaration,

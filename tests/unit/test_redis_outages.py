@@ -10,7 +10,7 @@ from redis_support import Server, a_claim, a_server, claim, until
 
 from leasecron import Scheduler, StoreFailed
 from leasecron.backends.base import StoreEmptied
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
 from leasecron.errors import BackendUnavailable
 from leasecron.model import Ending
 

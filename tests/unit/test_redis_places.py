@@ -13,8 +13,8 @@ from redis.crc import key_slot
 from redis_support import a_claim, claim
 from support.servers import redis_url, with_option
 
-from leasecron.backends.redis_scripts import keys_of
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.scripts import keys_of
 from leasecron.errors import BackendError, SchedulerStateError
 from leasecron.model import LARGEST_INTEGER, Declaration, Ending, Retention, RunResult
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from redis_support import Server, claim
 
-from leasecron.backends import redis_wire
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis import wire as redis_wire
+from leasecron.backends.redis.backend import RedisBackend
 from leasecron.errors import BackendError, BackendMismatch, BackendUnavailable
 
 SECRET = "s3cr3t"

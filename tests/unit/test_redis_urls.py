@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from leasecron.backends.redis_store import RedisBackend
-from leasecron.backends.redis_urls import Address
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.urls import Address
 from leasecron.backends.urls import backend_for
 from leasecron.errors import ConfigurationError
 
@@ -118,7 +118,7 @@ def test_nothing_that_can_be_printed_has_the_password() -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    for name in [name for name in sys.modules if name.startswith("leasecron.backends.redis_")]:
+    for name in [name for name in sys.modules if name.startswith("leasecron.backends.redis.")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ConfigurationError, match=r"pip install 'leasecron\[redis\]'"):
         backend_for("redis://host")

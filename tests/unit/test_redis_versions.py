@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 from redis_support import Server, a_claim, a_server, claim
 
-from leasecron.backends import redis_connection
-from leasecron.backends.redis_scripts import keys_of
-from leasecron.backends.redis_store import RedisBackend
+from leasecron.backends.redis import connection as redis_connection
+from leasecron.backends.redis.backend import RedisBackend
+from leasecron.backends.redis.scripts import keys_of
 from leasecron.errors import BackendMismatch, BackendUnavailable
 from leasecron.model import (
     Advance,

@@ -12,7 +12,7 @@ import pytest
 from runs_support import OPTIONS, SEEDS, Fleet, at
 
 from leasecron import Cron, Every, Job, JobOptions, RunContext, Scheduler
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.testing import FakeClock
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from contract.driver import a_claim
 
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.backends.rows import Moment
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_setup import Journal
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.setup import Journal
 from leasecron.backends.urls import backend_for
 from leasecron.errors import ConfigurationError
 from leasecron.model import Declaration, Retention, from_seconds

@@ -10,9 +10,9 @@ import pytest
 from contract.driver import a_claim, at
 from contract.hand_clock import HandClock
 
-from leasecron.backends.lockdir import LockDirBackend
-from leasecron.backends.memory import MemoryBackend
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.lockdir.backend import LockDirBackend
+from leasecron.backends.memory.backend import MemoryBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.model import Declaration, LeaseRef, Retention, RunResult
 
 NAMES = [

@@ -23,10 +23,10 @@ from contract.driver import a_claim
 from support.requirements import require
 
 from leasecron import Scheduler
-from leasecron.backends import lockdir_io as io
-from leasecron.backends.lockdir import LockDirBackend
+from leasecron.backends.lockdir import io
+from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.backends.modes import give, hand_over
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.cli import main
 from leasecron.errors import BackendError
 from leasecron.model import Declaration

@@ -9,7 +9,7 @@ from claim_memory import ClaimMemory
 from runs_support import Fleet, at
 
 from leasecron import Scheduler
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.testing import FakeClock
 
 DAY = 86_400

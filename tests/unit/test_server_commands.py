@@ -13,7 +13,7 @@ from support.servers import postgres_url
 from support.stores import PostgresView, RedisView
 
 from leasecron import Scheduler
-from leasecron.backends.postgres_schema import script_of
+from leasecron.backends.postgres.schema import script_of
 from leasecron.cli import main
 from leasecron.errors import BackendUnavailable
 

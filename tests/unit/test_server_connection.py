@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from leasecron.backends.server_connection import ServerConnection
+from leasecron.backends.server.connection import ServerConnection
 
 DESCRIPTOR = 7
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from leasecron import BackendError, RunContext, RunStarted, Scheduler, SystemClock
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.testing import EventRecorder
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

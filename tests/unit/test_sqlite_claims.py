@@ -11,8 +11,8 @@ import pytest
 from contract.driver import JOB, LEASE, Driver, a_claim, at
 
 from leasecron.backends.rows import Keys, Moment
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_claims import Reading, read_claims
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.claims import Reading, read_claims
 from leasecron.model import Claim, ClaimAnswer, Declaration, NewRun, Retention
 
 MANY = 64
@@ -51,7 +51,7 @@ def read_and_then(write: Callable[[], object], monkeypatch: pytest.MonkeyPatch) 
         write()
         return found
 
-    monkeypatch.setattr("leasecron.backends.sqlite.read_claims", read_first)
+    monkeypatch.setattr("leasecron.backends.sqlite.backend.read_claims", read_first)
 
 
 @pytest.mark.parametrize("state", ["running", "done"])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_errors import translated
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.errors import translated
 from leasecron.errors import BackendError, BackendUnavailable
 
 TRANSIENT = {

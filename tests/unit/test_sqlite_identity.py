@@ -12,9 +12,9 @@ import pytest
 from contract.driver import Driver
 from contract.hand_clock import HandClock
 
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_place import Place
-from leasecron.backends.sqlite_setup import Settings, reopen_store
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.place import Place
+from leasecron.backends.sqlite.setup import Settings, reopen_store
 from leasecron.errors import BackendUnavailable
 
 
@@ -68,7 +68,7 @@ def test_the_file_is_looked_at_once_a_second(
         looks.append(str(name))
         return real(name, *arguments, **options)
 
-    monkeypatch.setattr("leasecron.backends.sqlite_place.os.stat", stat)
+    monkeypatch.setattr("leasecron.backends.sqlite.place.os.stat", stat)
     for slot in range(10):
         store.win(slot, "a", job=f"job-{slot}")
         store.clock.advance(0.2)
@@ -126,7 +126,7 @@ def test_a_file_that_is_replaced_while_it_is_reopened_is_noticed(
         path.with_name("other.db").rename(path)
         return reopen_store(place, settings)
 
-    connection = "leasecron.backends.sqlite_connection"
+    connection = "leasecron.backends.sqlite.connection"
     with monkeypatch.context() as racing:
         racing.setattr(f"{connection}.reopen_store", replace_and_reopen)
         with pytest.raises(BackendUnavailable, match="replaced"):
@@ -144,7 +144,7 @@ def test_a_file_that_vanishes_while_it_is_reopened_is_not_created(
     away = path.with_suffix(".away")
     with monkeypatch.context() as racing:
         racing.setattr(
-            "leasecron.backends.sqlite_setup.check_writable", lambda place: path.rename(away)
+            "leasecron.backends.sqlite.setup.check_writable", lambda place: path.rename(away)
         )
         with pytest.raises(BackendUnavailable):
             store.unfinished()

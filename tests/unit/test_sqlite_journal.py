@@ -12,9 +12,10 @@ import pytest
 from contract.driver import LEASE, Driver, a_claim
 from contract.hand_clock import HandClock
 
-from leasecron.backends import sqlite_place, sqlite_setup
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite import place as sqlite_place
+from leasecron.backends.sqlite import setup as sqlite_setup
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import BackendError, BackendUnavailable
 
 OnFilesystem = Callable[..., None]
@@ -41,7 +42,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             def __init__(self) -> None:
                 self.nodename = nodename
 
-        monkeypatch.setattr("leasecron.backends.sqlite_setup.os.uname", System)
+        monkeypatch.setattr("leasecron.backends.sqlite.setup.os.uname", System)
 
     return name
 

@@ -21,9 +21,9 @@ from contract.hand_clock import START, HandClock
 from support.requirements import require
 
 from leasecron import Scheduler, store
-from leasecron.backends import sqlite_schema
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
+from leasecron.backends.sqlite import schema as sqlite_schema
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.schema import CHANGES, Change, migrate
 from leasecron.clock import SystemClock, SystemWaker, Waker
 from leasecron.errors import BackendError, BackendMismatch
 from leasecron.logger import logger

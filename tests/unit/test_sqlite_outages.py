@@ -14,8 +14,8 @@ from contract.driver import LEASE, Driver, a_claim, at
 from contract.hand_clock import HandClock
 
 from leasecron.backends.rows import Moment
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.turnstile import Turnstile
 from leasecron.errors import BackendError, BackendUnavailable, SchedulerStateError
 from leasecron.model import Ending
 

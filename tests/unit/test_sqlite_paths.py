@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from contract.driver import a_claim
 
-from leasecron.backends import sqlite_place
 from leasecron.backends.filesystems import Filesystem
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_schema import APPLICATION_ID, CHANGES
+from leasecron.backends.sqlite import place as sqlite_place
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.schema import APPLICATION_ID, CHANGES
 from leasecron.errors import BackendError, BackendMismatch, ConfigurationError
 
 Place = Any

@@ -13,7 +13,7 @@ import pytest
 import sqlite_utils  # noqa: F401 - the same
 from contract.driver import a_claim
 
-from leasecron.backends.sqlite import SqliteBackend
+from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.errors import BackendError
 
 NOBODY = 65534

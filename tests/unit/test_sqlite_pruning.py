@@ -11,11 +11,11 @@ import pytest
 from contract.driver import JOB, LEASE, Driver, a_claim, at
 from contract.hand_clock import START
 
-from leasecron.backends import sqlite_pruning
 from leasecron.backends.rows import Moment
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_pruning import _KEYS, Pass, Removals, find_removals
-from leasecron.backends.sqlite_schema import migrate
+from leasecron.backends.sqlite import pruning as sqlite_pruning
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.pruning import _KEYS, Pass, Removals, find_removals
+from leasecron.backends.sqlite.schema import migrate
 from leasecron.model import Declaration, Ending, NewRun, Retention
 
 WALK = 4
@@ -215,7 +215,7 @@ def test_a_pause_that_goes_on_after_it_was_found_stays(
             assert other.pause(JOB, "by a clock that is behind")
         return found
 
-    monkeypatch.setattr("leasecron.backends.sqlite.find_removals", find)
+    monkeypatch.setattr("leasecron.backends.sqlite.backend.find_removals", find)
     assert not store.backend.prune([Retention(JOB, 0.0, 0, 0.0)])
 
     assert [pause.note for pause in other.pauses(JOB)] == ["by a clock that is behind"]
@@ -254,7 +254,7 @@ def test_a_run_that_is_taken_over_after_it_was_found_stays(
         assert other.take_over(0, "b", overlap="allow").attempt == 2
         return found
 
-    monkeypatch.setattr("leasecron.backends.sqlite.find_removals", find)
+    monkeypatch.setattr("leasecron.backends.sqlite.backend.find_removals", find)
     assert not store.backend.prune(keep(LEASE, JOB))
 
     assert other.heartbeat(0, "b") == "ok"
@@ -272,7 +272,7 @@ def test_a_pass_goes_on_where_the_last_call_was_stored(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as failing:
-        failing.setattr("leasecron.backends.sqlite.remove", fail)
+        failing.setattr("leasecron.backends.sqlite.backend.remove", fail)
         with pytest.raises(Exception, match="disk I/O error"):
             store.backend.prune(keep(0.0, JOB))
 

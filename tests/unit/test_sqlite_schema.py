@@ -13,14 +13,14 @@ import pytest
 from contract.driver import a_claim
 from contract.hand_clock import START, HandClock
 
-from leasecron.backends import sqlite_schema
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.sqlite_asked_for import _ASKED_FOR
-from leasecron.backends.sqlite_batches import with_rows
-from leasecron.backends.sqlite_claims import _STANDINGS
-from leasecron.backends.sqlite_pauses import _IN_PAUSES, _OLD
-from leasecron.backends.sqlite_runs import _FINISH, _KNOWN, _MARKS, _OPEN_ROWS, _ROWS
-from leasecron.backends.sqlite_schema import CHANGES, Change, migrate
+from leasecron.backends.sqlite import schema as sqlite_schema
+from leasecron.backends.sqlite.asked_for import _ASKED_FOR
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.batches import with_rows
+from leasecron.backends.sqlite.claims import _STANDINGS
+from leasecron.backends.sqlite.pauses import _IN_PAUSES, _OLD
+from leasecron.backends.sqlite.runs import _FINISH, _KNOWN, _MARKS, _OPEN_ROWS, _ROWS
+from leasecron.backends.sqlite.schema import CHANGES, Change, migrate
 from leasecron.errors import BackendError
 
 
@@ -172,7 +172,7 @@ def test_a_current_store_is_opened_without_the_slow_imports(path: Path) -> None:
     backend.open()
     backend.close()
     program = (
-        "import sys; from leasecron.backends.sqlite import SqliteBackend\n"
+        "import sys; from leasecron.backends.sqlite.backend import SqliteBackend\n"
         "assert not {'sqlite_utils', 'filelock', 'portalocker'} & set(sys.modules)\n"
         f"backend = SqliteBackend({str(path)!r}); backend.open()\n"
         "assert not {'sqlite_utils', 'filelock'} & set(sys.modules)\n"

@@ -10,8 +10,8 @@ import pytest
 from contract.driver import JOB, LEASE, Driver, a_claim, at
 from contract.hand_clock import HandClock
 
-from leasecron.backends.sqlite import SqliteBackend
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite.backend import SqliteBackend
+from leasecron.backends.sqlite.turnstile import Turnstile
 from leasecron.model import Declaration, Ending, LeaseRef, NewRun, Retention, Retry
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite.turnstile import Turnstile
 
 
 def turnstile(path: str, *, mode: int = 0o600) -> Turnstile:

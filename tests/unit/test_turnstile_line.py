@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from leasecron.backends import turnstile as module
-from leasecron.backends.places import Bytes, Whole
-from leasecron.backends.turnstile import Turnstile
+from leasecron.backends.sqlite import turnstile as module
+from leasecron.backends.sqlite.places import Bytes, Whole
+from leasecron.backends.sqlite.turnstile import Turnstile
 
 Another = Callable[[], Turnstile]
 
@@ -100,7 +100,7 @@ def in_line(path: str, place: int = 1) -> Iterator[subprocess.Popen[str]]:
     """Have a process that waits for its turn in a place."""
     program = (
         "import os, sys\n"
-        "from leasecron.backends.turnstile import Turnstile\n"
+        "from leasecron.backends.sqlite.turnstile import Turnstile\n"
         "Turnstile(sys.argv[1], mode=0o600, owner=(os.getuid(), os.getgid())).enter(600.0)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program, path], text=True)

@@ -11,7 +11,7 @@ from claim_memory import ClaimMemory
 from runs_support import SEEDS, Fleet, at
 
 from leasecron import RunContext
-from leasecron.backends.memory import MemoryBackend
+from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.executor import Executor
 from leasecron.runs import LiveRun
 from leasecron.workers import IDLE, Worker

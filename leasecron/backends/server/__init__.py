@@ -1,0 +1,1 @@
+"""What stores in servers have in common."""
