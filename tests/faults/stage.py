@@ -9,7 +9,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
-from leasecron import BackendError, BackendUnavailable, JobOptions, RunContext, Scheduler
+from leasecron import (
+    BackendError,
+    BackendUnavailable,
+    ConfigurationError,
+    JobOptions,
+    RunContext,
+    Scheduler,
+)
 from leasecron.backends.lockdir.backend import LockDirBackend
 from leasecron.backends.memory.backend import MemoryBackend
 from leasecron.model import Claim, ClaimAnswer
@@ -146,11 +153,15 @@ class Stage(Cluster):
         self.asked_for.append((name, run.slot))
 
     def fill(self, name: str, minutes: float) -> None:
-        """Have the slots of so many minutes before the play run, as :meth:`ask_for`."""
+        """Have the slots of so many minutes before the play run, as :meth:`ask_for`.
+
+        Unless what befell the victim holds up the ones that were asked for before.
+        """
         start = self.began - timedelta(minutes=minutes)
-        missing = self.schedulers[1].missing(name, start, self.began)
-        self.asked_for += [(name, slot) for slot in missing]
-        self.schedulers[1].backfill(name, start, self.began)
+        missing = [*self.schedulers[1].missing(name, start, self.began)]
+        with suppress(ConfigurationError):
+            self.schedulers[1].backfill(name, start, self.began)
+            self.asked_for += [(name, slot) for slot in missing]
 
     def leave_alone(self) -> None:
         """Let all but the victim stand still until the judge has seen what became of the play."""
