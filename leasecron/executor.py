@@ -75,9 +75,9 @@ class Executor:
         Raises RuntimeError where no thread can be had. The handler is not called where it raises.
         """
         self._workers.reserve()
-        run.running = True
-        run.signal.look_at(run.lease)
         try:
+            run.running = True
+            run.signal.look_at(run.lease)
             self._begin(run)
         except Exception:
             run.running = False

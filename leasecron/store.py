@@ -248,7 +248,10 @@ class StoreQueue:
     def _take(self, item: Any) -> None:
         match item:
             case Call():
-                self._passes.add(item)
+                try:
+                    self._passes.add(item)
+                except Exception as error:  # noqa: BLE001 - whoever waits for it is told
+                    item.answer(error, self._clock.monotonic())
             case DropClaims():
                 item.dropped(self._passes.drop_claims())
             case Close():

@@ -170,7 +170,7 @@ _STOP = (
 )
 _LOST = (
     *("StoreQueue._receive", "StoreQueue._take", "StoreQueue._hear_from_now_on"),
-    *("Passes.add", "Passes._give_up"),
+    *("Passes._give_up"),
     *("Engine._add", "Recovery.recover", "Recovery._ask_again"),
 )
 _ANSWER = ("Call.answer",)
@@ -200,6 +200,6 @@ MENDED = (
     *("Inbox._ask", "Inbox._found", "Inbox._look_in", "Backfilling.go_on", "Backfilling._begin"),
     *("Backfilling._known", "Backfilling._advance", "Backfilling._advanced", "next_missing"),
     *("Retries.fail", "Retries.go_on", "Retries._counted", "Retries._try_again"),
-    *("Executor.tell", "Executor._end_between_tries"),
+    *("Executor.tell", "Executor._end_between_tries", "Executor.execute"),
 )
 """Functions of which an error at any line costs one run at most, and no instance its hearing."""
