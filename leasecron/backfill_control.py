@@ -31,17 +31,19 @@ class BackfillControl(KnownJobs):
 
         They are run oldest first, one at a time, by any instances that declare the job, with the
         trigger ``backfill`` and attempts that begin anew. A slot that fails, retries included, does
-        not stop the others. A slot of the schedule that comes due meanwhile waits for the run that
-        goes on, and is run before the next. A crash costs nothing: another instance goes on.
+        not stop the others. The newest slot of the schedule that came due meanwhile waits for the
+        run that goes on, and is run before the next. A crash costs nothing: another instance goes
+        on.
 
-        What succeeded is known as far as the history reaches (the option ``keep``). The slots are
-        those of ``schedule``; without it, of the job as it is declared here, or as the store
-        describes it.
+        What succeeded is known as far as the history reaches (the option ``keep``). ``schedule`` is
+        that with which the instances declare the job, where it is neither declared here nor known
+        to the store in words: the slots are counted by it, and run by theirs.
 
         Raises :class:`ConfigurationError` for a range that is empty, or not over, or has more than
-        ``most`` slots, for a job that has a backfill that goes on, that is paused or that nobody
-        declares (said after five seconds), for a store that knows only who won a slot; and
-        :class:`BackendError`.
+        ``most`` slots, for another schedule than that of the job as it is declared here, for a job
+        that has another backfill that goes on (the same request again returns the same one), that
+        is paused or that nobody declares (said after five seconds), for a store that knows only who
+        won a slot; and :class:`BackendError`.
         """
         check_control(self._backend, "backfill()")
         _check_most(name, most)
@@ -69,7 +71,7 @@ class BackfillControl(KnownJobs):
         check_control(self._backend, "backfill()")
         check_name(name)
         since, until = check_range(name, start, end, self._now())
-        of_job = schedule or self._schedule_of(name)
+        of_job = self._schedule_of(name, schedule)
         found = self._ask("succeeded", lambda backend: backend.succeeded(name, since, until))
         return MissingSlots(of_job, since, until, frozenset(found))
 
@@ -83,10 +85,18 @@ class BackfillControl(KnownJobs):
         begun = self._ask("backfill", lambda backend: backend.backfill(name))
         return None if begun is None else self._handle(begun)
 
-    def _schedule_of(self, name: str) -> Schedule:
-        """Return the schedule of a job that is declared here, or else as the store words it."""
+    def _schedule_of(self, name: str, given: Schedule | None) -> Schedule:
+        """Return the schedule of a job as it is declared here, or given, or known to the store."""
         if name in self._jobs:
-            return self._jobs[name].schedule
+            declared = self._jobs[name].schedule
+            if given is not None and given != declared:
+                raise ConfigurationError(
+                    f"backfill of job {shown(name)}: schedule is {shown(given)}, and the job is"
+                    f" declared here with {shown(declared)}; leave it out"
+                )
+            return declared
+        if given is not None:
+            return given
         words = {job.name: job.schedule for job in self._states()}
         if name not in words:
             raise ConfigurationError(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
+from leasecron.clock import Clock
 from leasecron.events import EventBus
 from leasecron.jobs import DeclaredJob
 from leasecron.model import Advance, BackfillState, LeaseState
@@ -19,6 +20,7 @@ from leasecron.timers import JobTimers
 
 _MILLISECOND = timedelta(milliseconds=1)
 _AT_ONCE = 1000  # slots that have succeeded, passed by in one step
+_PAUSED = 5.0  # seconds after which a step is tried again whose job was paused
 
 _Id = tuple[str, datetime]
 
@@ -50,18 +52,20 @@ class Backfilling:
     """Takes the steps of backfills.
 
     ``look_soon`` has the store asked again how they stand, ``show`` tells it that somebody here
-    declares a job.
+    declares the job of a backfill.
     """
 
     def __init__(
         self,
+        clock: Clock,
         timers: JobTimers,
         store: StoreQueue,
         bus: EventBus,
         job_named: Callable[[str], DeclaredJob | None],
         look_soon: Callable[[], None],
-        show: Callable[[str], None],
+        show: Callable[[_Id], None],
     ) -> None:
+        self._clock = clock
         self._timers = timers
         self._store = store
         self._bus = bus
@@ -70,6 +74,8 @@ class Backfilling:
         self._show = show
         self._succeeded: dict[_Id, frozenset[datetime]] = {}
         self._asked: set[_Id] = set()
+        self._failing: set[_Id] = set()  # and have told so
+        self._not_before: dict[_Id, float] = {}  # the next step, since the job is paused
 
     def go_on(self, backfills: Iterable[BackfillState], unfinished: Iterable[LeaseState]) -> bool:
         """Take the next step of each backfill of a job that is declared here.
@@ -82,11 +88,18 @@ class Backfilling:
         for state in here:
             if state.job in busy:
                 self._has_to_wait(state)
-            elif _id(state) not in self._asked:
+            elif _id(state) not in self._asked and self._is_time(state):
                 self._step(state, self._begin)
-        known = {_id(state) for state in here}
-        self._succeeded = {key: slots for key, slots in self._succeeded.items() if key in known}
+        self._forget_all_but({_id(state) for state in here})
         return bool(here)
+
+    def _is_time(self, state: BackfillState) -> bool:
+        return self._clock.monotonic() >= self._not_before.get(_id(state), 0.0)
+
+    def _forget_all_but(self, known: set[_Id]) -> None:
+        self._succeeded = {key: slots for key, slots in self._succeeded.items() if key in known}
+        self._not_before = {key: at for key, at in self._not_before.items() if key in known}
+        self._failing &= known
 
     def _step(self, state: BackfillState, function: Callable[..., None], *facts: object) -> None:
         """Call ``function``; should that fail, the next look begins anew, and not none ever."""
@@ -143,21 +156,28 @@ class Backfilling:
         )
 
     def _advanced(self, state: BackfillState, answer: object, _asked_at: float) -> None:
-        self._asked.discard(_id(state))
         if isinstance(answer, BaseException):
-            self._bus.error("advance", answer, state.job)
-        elif answer in ("waiting", "skipped"):
+            self._failed("advance", state, answer)
+            return
+        self._asked.discard(_id(state))
+        self._failing.discard(_id(state))
+        if answer in ("waiting", "skipped"):
             self._look_soon()
-        else:
-            self._has_to_wait(state)
+            return
+        if answer == "paused":  # each step is a write, and a pause may last for days
+            self._not_before[_id(state)] = self._clock.monotonic() + _PAUSED
+        self._has_to_wait(state)
 
     def _has_to_wait(self, state: BackfillState) -> None:
         if state.cursor is None:  # whoever asked for it waits for a sign
-            self._show(state.job)
+            self._show(_id(state))
 
     def _failed(self, operation: str, state: BackfillState, error: BaseException) -> None:
+        """Have the next look begin anew; only the first of many failures is told."""
         self._asked.discard(_id(state))
-        self._bus.error(operation, error, state.job)
+        if _id(state) not in self._failing:
+            self._failing.add(_id(state))
+            self._bus.error(operation, error, state.job)
 
 
 def _id(state: BackfillState) -> _Id:

@@ -159,6 +159,7 @@ class Backups:
         if watch is None:
             return
         self._refused.pop(watch, None)
+        self._behind.get(watch.job.name, {}).pop(key, None)
         check = self._checks.get(watch.heartbeat)
         if check is not None:
             check.waiting.pop(watch, None)

@@ -107,7 +107,7 @@ class Controls(BackfillControl):
             )
 
     def _next_run(self, name: str) -> Run:
-        """Return a run of this moment, at no whole second, where slots of schedules are.
+        """Return a run of this moment, at no whole second, where most slots of schedules are.
 
         None is returned twice, whichever threads ask in one millisecond.
         """

@@ -25,6 +25,7 @@ TRY_AGAIN = 1.0
 """Seconds after which a store is asked again that failed, or in which runs wait."""
 
 _AT_ONCE = 0.03  # seconds within which all instances look that were told at the same moment
+_SHOWN_FOR = 10.0  # seconds, of which whoever has asked for something waits for a sign half
 
 
 _Answer = tuple[list[LeaseState], list[BackfillState], float | None]
@@ -58,7 +59,10 @@ class Inbox:
         self._failing = False
         self._known: set[Key] = set()  # at the last look
         self._waiting: set[Key] = set()  # were not begun then
-        self._backfilling = Backfilling(timers, store, bus, job_named, self.look_soon, self._show)
+        self._shown: dict[Key, float] = {}  # since when
+        self._backfilling = Backfilling(
+            clock, timers, store, bus, job_named, self.look_soon, self._show
+        )
 
     def look(self) -> None:
         """Ask the store now, and from then on as often as it has to be."""
@@ -69,10 +73,12 @@ class Inbox:
             raise
 
     def told(self, job: str, slot: datetime) -> None:
-        """Take note of a run that was given back or asked for."""
-        if self._job_named(job) is None or self._runner.released(job, slot):
+        """Take note of a run that was given back or asked for, or of a backfill from it on."""
+        if self._job_named(job) is None:
             return
-        self._look_in(self._clock.random.random() * _AT_ONCE)
+        # What is watched was given back, most likely, but a backfill may begin with its slot.
+        within = TRY_AGAIN if self._runner.released(job, slot) else _AT_ONCE
+        self._look_in(self._clock.random.random() * within)
 
     def run_ended(self, key: Key) -> None:
         """Take note that a run has ended here: a backfill goes on at once."""
@@ -144,15 +150,21 @@ class Inbox:
             self._runner.meet(job, state)
             if not state.attempt:
                 self._waiting.add((job.name, state.slot))
-        for name in sorted({name for name, _slot in self._waiting & waited}):
-            self._show(name)
+        asked_for = self._waiting | {(each.job, each.asked_at) for each in backfills}
+        self._shown = {key: since for key, since in self._shown.items() if key in asked_for}
+        for key in sorted(self._waiting & waited):
+            self._show(key)
         if self._backfilling.go_on(backfills, states) or self._waiting:
             self._look_in(soon)
         elif every is not None:
             self._look_in(every * soon)
 
-    def _show(self, name: str) -> None:
-        """Let whoever asked for a run that has to wait see that somebody declares its job."""
-        job = self._job_named(name)
-        if job is not None:
+    def _show(self, key: Key) -> None:
+        """Let whoever asked for what has to wait see that somebody declares its job.
+
+        That is a write, and after a while nobody waits for it.
+        """
+        now = self._clock.monotonic()
+        job = self._job_named(key[0])
+        if job is not None and now - self._shown.setdefault(key, now) < _SHOWN_FOR:
             self._store.submit("declare", declaration_of(job), lambda *_: None)

@@ -150,7 +150,8 @@ class Recovery:
                     self._leases.meet(job, state)
                 elif state.alive:
                     self._leases.watch(job, state.slot)
-                elif latest is None or state.slot >= latest:
+                elif latest is None or not state.attempt or state.slot >= latest:
+                    # A slot that waits is replaced by none that nobody has claimed.
                     self._leases.take_over(job, state.slot)
         if self._timers.next_slot(job) is None:
             self._timers.arm(job, now)

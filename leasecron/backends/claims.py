@@ -153,7 +153,7 @@ def _overlap(claim: Claim, slot: int, table: RunTable) -> ClaimAnswer | None:
 
 
 def _is_behind_backfill(claim: Claim, slot: int, table: RunTable) -> bool:
-    """Say whether only runs of backfills stand in the way: those cost the schedule no slot."""
+    """Say whether only runs of backfills stand in the way: then the newest slot waits."""
     runs = table.open_runs(claim.job)
     live = () if runs is None else runs.live.values()
     return all(row.origin == "backfill" for row in live if row.slot != slot)

@@ -14,7 +14,7 @@ from leasecron.errors import ConfigurationError, printable, shown
 from leasecron.model import BackfillState
 
 _LARGE = 2**31
-"""Slots that are counted where it is only said how many there are."""
+"""Slots that a backfill may have that is meant whatever its size."""
 
 
 def _instant(_ctx: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:

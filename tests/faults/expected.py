@@ -97,7 +97,12 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
         "next_missing": ("return None, seen",),
     },
     "a backfill that has to wait for a run before its first step": {
-        "Backfilling._has_to_wait": ("self._show(state.job)",),
+        "Backfilling._has_to_wait": ("self._show(_id(state))",),
+    },
+    "a backfill of a job that is paused": {
+        "Backfilling._advanced": (
+            "self._not_before[_id(state)] = self._clock.monotonic() + _PAUSED",
+        ),
     },
     "a job that is removed while the store is asked about it": {
         "Backfilling._advance": ("self._asked.discard(_id(state))", "return"),

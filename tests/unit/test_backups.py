@@ -11,6 +11,7 @@ import pytest
 from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at
 
 from leasecron import Every, JobOptionArgs, RunContext, RunStarted
+from leasecron.lease_runner import LeaseRunner
 from leasecron.model import Claim, ClaimAnswer
 
 
@@ -392,3 +393,18 @@ def test_a_run_of_a_broken_schedule_is_watched_on(fleet: Fleet) -> None:
     crash(holder)
     fleet.until(620)
     assert [(s.attempt, s.trigger) for s in backup.of("start")] == [(2, "takeover")]
+
+
+def test_what_is_known_of_slots_that_met_a_run_does_not_grow_with_its_length(fleet: Fleet) -> None:
+    backup = pair(fleet)[1]
+    for instance in fleet.instances:
+        hold_on(instance, 1, lease=LEASE, heartbeat=HEARTBEAT)
+    fleet.start()
+    known = []
+    for minute in range(1, 6):
+        fleet.until(60 * minute)
+        engine = backup.scheduler._lifecycle._engine
+        assert engine is not None
+        assert isinstance(engine.runner, LeaseRunner)
+        known.append(len(engine.runner._backups._behind["sync"]))
+    assert max(known) <= 2 * known[0]

@@ -53,15 +53,14 @@ def test_one_instance_begins_the_run_at_once(fleet: Fleet, *, polled: bool) -> N
     run = one.scheduler.trigger("sync")
     fleet.until(102.5)
 
-    ((instance, began, trigger, attempt),) = handler.runs
-    assert began < 102.5
+    ((_, began, trigger, attempt),) = handler.runs
+    assert began < (102.5 if polled else 100.7)
     assert (trigger, attempt) == ("manual", 1)
     assert (run.job, run.slot) == ("sync", at(100.5))
     (record,) = fleet.history()
     assert (record.slot, record.trigger, record.status) == (run.slot, "manual", "success")
     assert run.wait(timeout=0) == record
     assert one.of("skip") == other.of("skip") == []
-    assert instance in ("a", "b")
 
 
 def test_a_run_is_never_asked_for_at_a_whole_second(fleet: Fleet) -> None:
@@ -218,7 +217,7 @@ def test_it_waits_for_the_run_that_goes_on(fleet: Fleet) -> None:
     assert 650 <= began < 651
 
 
-def test_a_restart_finds_what_was_asked_for_meanwhile(fleet: Fleet) -> None:
+def test_what_nobody_has_taken_note_of_is_taken_back_before_a_restart(fleet: Fleet) -> None:
     handler = Noting(fleet)
     one = fleet.instance()
     one.every(600, handler)

@@ -7,6 +7,7 @@ from runs_support import HEARTBEAT, LEASE, SEEDS, Fleet, Instance, at, seconds
 
 from leasecron import RunContext
 from leasecron.model import Claim, Overlap
+from leasecron.testing import Cluster
 
 
 class Noting:
@@ -53,6 +54,25 @@ def test_the_newest_slot_in_the_queue_begins_when_the_older_run_ends(fleet: Flee
     fleet.until(310)
     assert begun(handler)[-1] == (300, 1)
     assert [(r.slot, r.trigger) for r in fleet.history()][1] == (at(240), "scheduled")
+
+
+def test_a_slot_that_waits_outlasts_a_restart_after_which_a_newer_one_was_due() -> None:
+    with Cluster(instances=1, seed=1) as cluster:  # from midnight on
+
+        @cluster.cron("job", "0 3 * * *", overlap="queue")
+        def job(ctx: RunContext) -> None:
+            ctx.sleep(3600 if ctx.trigger == "manual" else 1)
+
+        cluster.advance("2h50m")
+        cluster.schedulers[0].trigger("job")
+        cluster.advance("20m")
+        cluster.crash(0)
+        cluster.advance("24h")
+        cluster.restart(0)
+        cluster.advance("2h")
+        cluster.check()
+    scheduled = [attempt for attempt in cluster.attempts if attempt.slot.hour == 3]
+    assert [attempt.slot.day for attempt in scheduled] == [1]
 
 
 def test_slots_that_wait_are_told_of_as_overlap(fleet: Fleet) -> None:
