@@ -21,6 +21,14 @@ def on_leases(job: DeclaredJob) -> Iterator[str]:
         )
 
 
+def on_retries(job: DeclaredJob, given: Collection[str]) -> Iterator[str]:
+    """Say which of the ``given`` options mean nothing for a job that is never tried again."""
+    if not job.options.retries:
+        for name in ("backoff", "backoff_max", "retry_on"):
+            if name in given:
+                yield f"job {shown(job.name)}: {name} means nothing without retries"
+
+
 def on_claims(who: str, options: JobOptions, given: Collection[str], store: str) -> Iterator[str]:
     """Say which of the ``given`` options mean nothing, or less, where there are no leases."""
     for name in ("lease", "heartbeat", "max_attempts"):

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from leasecron.advice import on_claims, on_leases
+from leasecron.advice import on_claims, on_leases, on_retries
 from leasecron.backends.base import Backend
 from leasecron.backends.plain import check_control
 from leasecron.clock import Clock
@@ -247,6 +247,7 @@ class Declarations(JobMethods):
             self._warn(on_claims(who, job.options, options, self._backend.description))
         else:
             self._warn(on_leases(job))
+            self._warn(on_retries(job, options))
         self._lifecycle.add(job)
         return handler
 

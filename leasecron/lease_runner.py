@@ -20,6 +20,7 @@ from leasecron.errors import BackendUnavailable
 from leasecron.events import EventBus, RunFailed
 from leasecron.jobs import DeclaredJob
 from leasecron.leases import Lease
+from leasecron.logger import logger
 from leasecron.model import WAITING, Claim, ClaimAnswer, Ending, LeaseState, Origin
 from leasecron.room import Request
 from leasecron.runner import Runner
@@ -100,6 +101,7 @@ class LeaseRunner(Runner):
 
     def _won(self, request: Request, claim: Claim, answer: ClaimAnswer, asked_at: float) -> None:
         self._outage_told = False
+        _tell_of_lost(answer)
         self._backups.drop(request.key)
         if not self._wanted(request.job):
             self._give_back(claim)
@@ -141,6 +143,7 @@ class LeaseRunner(Runner):
 
     def _not_won(self, request: Request, answer: ClaimAnswer) -> None:
         self._outage_told = False
+        _tell_of_lost(answer)
         if answer.abandoned:  # nobody else will tell of it
             self._abandoned(request, answer)
         if not self._wanted(request.job):
@@ -260,3 +263,15 @@ class LeaseRunner(Runner):
         elif isinstance(answer, BaseException) and not self._heartbeats_failing:
             self._heartbeats_failing = True  # the next heartbeat tries again
             self._bus.error("heartbeat", answer)
+
+
+def _tell_of_lost(answer: ClaimAnswer) -> None:
+    """Log the attempts of which this instance was the first to see that their lease had run out."""
+    for lost in answer.closed:
+        logger.warning(
+            "run lost job=%s slot=%s attempt=%d instance=%s: its lease ran out",
+            lost.job,
+            lost.slot.isoformat(),
+            lost.attempt,
+            lost.instance,
+        )

@@ -127,11 +127,11 @@ class EventLog:
                 level = logging.DEBUG if event.reason == "taken" else logging.WARNING
                 logger.log(
                     level,
-                    "run skipped job=%s slot=%s reason=%s holder=%s",
+                    "run skipped job=%s slot=%s reason=%s%s",
                     event.job,
                     event.slot.isoformat(),
                     event.reason,
-                    event.holder,
+                    f" holder={event.holder}" if event.holder is not None else "",
                 )
             case StoreFailed():
                 self._store_failed(event)

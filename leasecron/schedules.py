@@ -161,6 +161,7 @@ def instant_of(when: datetime | Duration, now: datetime, what: str) -> datetime:
 
 _EVERY = re.compile(r"every (\S+)")
 _CRON = re.compile(r"cron '([^']+)' \((\S+)\)")
+_ONCE = re.compile(r"once at (\S+)")
 
 
 def schedule_in_words(text: str) -> Schedule | None:
@@ -168,11 +169,13 @@ def schedule_in_words(text: str) -> Schedule | None:
 
     For those who have only the store, which keeps the words.
     """
-    with suppress(ConfigurationError):  # it only looked like one of ours
+    with suppress(ConfigurationError, ValueError):  # it only looked like one of ours
         if match := _EVERY.fullmatch(text):
             return Every(match[1])
         if match := _CRON.fullmatch(text):
             return Cron(match[1], match[2])
+        if match := _ONCE.fullmatch(text):
+            return Once(datetime.fromisoformat(match[1]))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from datetime import UTC, datetime
@@ -85,20 +86,23 @@ def backfill(
             raise click.UsageError("--cancel goes with no other option but --store")
         _cancel(store, name)
         return
-    if dry_run and (wait or yes):
-        raise click.UsageError("--dry-run begins nothing: leave out --wait and --yes")
+    if dry_run and wait:
+        raise click.UsageError("--dry-run begins nothing: leave out --wait")
     if start is None:
         raise click.UsageError("say where the range begins, with --start, or --cancel")
     with opened_control(store, "backfill") as (scheduler, _backend):
-        if dry_run:
-            _list(scheduler.missing(name, start, end))
-            return
         most = _LARGE if yes else MOST_SLOTS
+        if dry_run:
+            slots = scheduler.missing(name, start, end)
+            if not yes:
+                slots.count(name, most)
+            _list(slots)
+            return
         if yes:
             _say_size(name, scheduler.missing(name, start, end))
         begun = scheduler.backfill(name, start, end, most=most)
         click.echo(f"begun: {_slots(begun.total)} of job {shown(name)}")
-        code = _wait_for(begun) if wait else 0
+        code = _wait_for(begun) if wait and begun.total else 0
     sys.exit(code)
 
 
@@ -129,7 +133,9 @@ def _cancel(store: str, name: str) -> None:
 
 def _wait_for(begun: Backfill) -> int:
     """Wait for the end, tell of it, and return the exit code."""
-    with click.progressbar(length=begun.total, label=printable(begun.job), file=sys.stderr) as bar:
+    # click prints the label of a bar even where there is no terminal for it.
+    target = sys.stderr if sys.stderr.isatty() else io.StringIO()
+    with click.progressbar(length=begun.total, label=printable(begun.job), file=target) as bar:
 
         def show(state: BackfillState) -> None:
             bar.update(state.succeeded + state.failed - bar.pos)

@@ -403,13 +403,20 @@ def test_a_store_of_claims_alone_refuses(tmp_path: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule", [Every("90s"), Every("1d"), Cron("0 3 * * *", "Europe/Amsterdam"), Cron("@daily")]
+    "schedule",
+    [
+        Every("90s"),
+        Every("1d"),
+        Cron("0 3 * * *", "Europe/Amsterdam"),
+        Cron("@daily"),
+        Once(at(0.5)),
+    ],
 )
 def test_a_schedule_is_found_again_in_its_words(schedule: object) -> None:
     assert schedule_in_words(str(schedule)) == schedule
 
 
-@pytest.mark.parametrize("words", ["", "every", "cron", "my own", str(Once(at(0))), "every x"])
+@pytest.mark.parametrize("words", ["", "every", "cron", "my own", "once at noon", "every x"])
 def test_what_is_no_schedule_of_ours_is_none(words: str) -> None:
     assert schedule_in_words(words) is None
 

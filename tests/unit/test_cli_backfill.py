@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -67,6 +68,15 @@ def scheduler(url: str) -> Iterator[Scheduler]:
 
 
 RANGE = ("--start", WEEK_AGO, "--end", YESTERDAY)
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_dry_run_of_many_slots_says_how_many_there_are_first(url: str) -> None:
+    long_ago = ("report", "--store", url, "--start", "1990-01-01", "--end", WEEK_AGO)
+    done = command(*long_ago, "--dry-run")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert re.search(r"it has about 1\d,\d{3} slots, and most is 10,000", done.stderr)
+    assert len(command(*long_ago, "--dry-run", "--yes").stdout.splitlines()) > 10_000
 
 
 @pytest.mark.usefixtures("scheduler")

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from leasecron.advice import on_leases
+from leasecron.advice import on_leases, on_retries
 from leasecron.errors import ConfigurationError
 from leasecron.jobs import DeclaredJob, Job, declare
 from leasecron.options import JobOptions
@@ -213,6 +213,16 @@ def test_declarations_are_told_apart_by_identity() -> None:
 def test_the_public_job_is_a_value() -> None:
     schedule = Every("1h")
     assert Job("a", schedule, JobOptions(), None) == Job("a", schedule, JobOptions(), None)
+
+
+def test_options_of_retries_are_advised_against_where_nothing_is_tried_again() -> None:
+    given = {"backoff": "5s", "retry_on": (OSError,)}
+    assert [*on_retries(declared(print, backoff="5s", retry_on=(OSError,)), given)] == [
+        "job 'sync': backoff means nothing without retries",
+        "job 'sync': retry_on means nothing without retries",
+    ]
+    assert not [*on_retries(declared(print, backoff="5s", retries=1), {"backoff": "5s"})]
+    assert not [*on_retries(declared(print), {})]
 
 
 def test_an_interval_shorter_than_the_lease_is_advised_against() -> None:

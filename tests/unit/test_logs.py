@@ -42,6 +42,24 @@ def test_a_run_that_succeeds_is_two_lines(fleet: Fleet, log: pytest.LogCaptureFi
     ]
 
 
+def test_a_run_that_a_dead_instance_left_is_told_of_once(
+    fleet: Fleet, log: pytest.LogCaptureFixture
+) -> None:
+    dead = fleet.instance("dead")
+    for instance in (dead, fleet.instance(), fleet.instance()):
+        instance.every(600, lambda: fleet.nap(100))
+    dead.start()
+    fleet.until(610)
+    dead.store.cut()
+    fleet.start()
+    fleet.until(700)
+    slot = "job=sync slot=2026-01-01T00:10:00+00:00"
+    assert lines(log, "run lost") == [
+        ("WARNING", f"run lost {slot} attempt=1 instance=dead: its lease ran out")
+    ]
+    assert len(lines(log, f"run started {slot} attempt=2 trigger=takeover")) == 1
+
+
 def test_a_run_that_fails_is_an_error_line(fleet: Fleet, log: pytest.LogCaptureFixture) -> None:
     def handler() -> None:
         raise ValueError("no")
@@ -98,7 +116,7 @@ def test_a_slot_taken_by_another_is_debug_and_any_other_skip_a_warning(
     assert lines(log, "run skipped") == [
         ("DEBUG", f"{start}10+00:00 reason=taken holder=other"),
         ("WARNING", f"{start}20+00:00 reason=overlap holder=other"),
-        ("WARNING", f"{start}30+00:00 reason=late holder=None"),
+        ("WARNING", f"{start}30+00:00 reason=late"),
     ]
 
 
