@@ -27,7 +27,17 @@ from leasecron.backends.sqlite.backend import SqliteBackend
 from leasecron.backends.sqlite.schema import APPLICATION_ID
 from leasecron.doctor.examination import _look_at
 from leasecron.errors import BackendError
-from leasecron.model import Declaration, Ending, LeaseRef, NewRun, Retention, Retry, RunResult
+from leasecron.model import (
+    Advance,
+    Declaration,
+    Ending,
+    LeaseRef,
+    NewBackfill,
+    NewRun,
+    Retention,
+    Retry,
+    RunResult,
+)
 
 LIMIT = 20.0
 """Seconds that all calls of a test may take together, on a machine that does much else."""
@@ -51,7 +61,7 @@ def record(fence: int) -> RunResult:
 
 @functools.cache
 def template() -> bytes:
-    """Return the file of a store with runs in several states, records and pauses."""
+    """Return the file of a store with runs in several states, records, a pause and a backfill."""
     with scratch() as folder:
         backend = SqliteBackend(folder / "store.db")
         backend.open(HandClock())
@@ -64,6 +74,8 @@ def template() -> bytes:
         backend.add_runs([NewRun("job", at(slot), "asker") for slot in (3, 9)])
         backend.pause("job", "a note")
         backend.resume("job")
+        begun = backend.add_backfill(NewBackfill("job", at(-9), at(0), 1, "asker"))
+        assert backend.advance(Advance("job", begun.asked_at, None, at(-9))) == "waiting"
         backend.close()
         return (folder / "store.db").read_bytes()
 
@@ -111,6 +123,12 @@ def use(path: Path) -> None:
     tried(lambda: backend.resume("job"))
     tried(lambda: backend.pauses("job"))
     tried(backend.jobs)
+    for state in (*(tried(backend.backfills) or ()), tried(lambda: backend.backfill("job"))):
+        if state is not None:
+            tried(partial(backend.advance, Advance("job", state.asked_at, state.cursor, None)))
+            tried(partial(backend.cancel_backfill, "job", state.asked_at))
+    tried(lambda: backend.succeeded("job", at(-9), at(9)))
+    tried(lambda: backend.add_backfill(NewBackfill("job", at(-9), at(0), 1, "asker")))
     tried(lambda: [*backend.pages()])
     tried(lambda: backend.finish([ending]))
     tried(lambda: backend.release([ending]))
@@ -180,6 +198,10 @@ TABLES = {
                 "ended_at", "error", "retries"],
     "jobs": ["name", "schedule", "first_seen", "last_seen", "pruned", "newest", "paused_until"],
     "pauses": ["job", "paused_at", "resumed_at", "note"],
+    "backfills": [
+        "job", "since", "until", "total", "instance", "asked_at", "cursor", "succeeded", "failed",
+        "ended_at",
+    ],
     "meta": ["key", "value"],
     "hosts": ["host", "boot", "seen"],
 }  # fmt: skip
@@ -209,6 +231,16 @@ def check_values(changes: Changes) -> None:
 @given(CHANGES)
 def test_values_of_another_kind_are_a_documented_error(changes: Changes) -> None:
     check_values(changes)
+
+
+@pytest.mark.parametrize(
+    "changed", [("pauses", "paused_at"), ("pauses", "resumed_at"), ("backfills", "asked_at")]
+)
+@pytest.mark.parametrize("value", [-62_135_596_800_001, 2**63 - 1, "soon"])
+def test_an_instant_that_is_none_is_a_documented_error(
+    changed: tuple[str, str], value: object
+) -> None:
+    check_values([(changed, value)])
 
 
 @pytest.mark.slow

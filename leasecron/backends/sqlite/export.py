@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from leasecron.backends.backfills import BackfillRow, backfill_state
 from leasecron.backends.rows import Moment, RunRow, alive, end_lease
@@ -14,7 +14,9 @@ from leasecron.backends.sqlite.history import newest_results
 from leasecron.backends.sqlite.pauses import to_pause
 from leasecron.backends.sqlite.schema import OPEN
 from leasecron.backends.transfer import JobRow, Page
-from leasecron.model import RunResult, from_ms
+from leasecron.model import BackfillState, RunResult, from_ms, to_ms
+
+_Row = TypeVar("_Row")
 
 _PAGE = 1000
 _QUIET = 120_000
@@ -59,16 +61,16 @@ def sign_of_life(connection: sqlite3.Connection, moment: Moment) -> str | None:
 def pages(store: StoreConnection) -> Iterator[Page]:
     """Yield the jobs, their pauses and backfills, the runs and the history."""
     name = ""
-    while jobs := [JobRow(*values) for values in _read(store, _JOBS, name)]:
+    while jobs := _read(store, JobRow, _JOBS, name):
         yield Page(jobs=jobs)
         name = jobs[-1].name
     last: tuple[str, int] = ("", 0)
-    while pauses := _read(store, _PAUSES, *last):
-        yield Page(pauses=[to_pause(*values) for values in pauses])
-        last = pauses[-1][:2]
+    while pauses := _read(store, to_pause, _PAUSES, *last):
+        yield Page(pauses=pauses)
+        last = (pauses[-1].job, to_ms(pauses[-1].paused_at))
     name = ""
-    while backfills := [BackfillRow(*values) for values in _read(store, _BACKFILLS, name)]:
-        yield Page(backfills=[backfill_state(row) for row in backfills])
+    while backfills := _read(store, _backfill, _BACKFILLS, name):
+        yield Page(backfills=backfills)
         name = backfills[-1].job
     after: tuple[int, str] = (-(2**63), "")
     while runs := _runs(store, after):
@@ -95,9 +97,18 @@ def _runs(store: StoreConnection, after: tuple[int, str]) -> list[RunRow]:
         return call.read(work)
 
 
-def _read(store: StoreConnection, statement: str, *values: object) -> list[tuple[Any, ...]]:
+def _backfill(*values: Any) -> BackfillState:
+    return backfill_state(BackfillRow(*values))
+
+
+def _read(
+    store: StoreConnection, make: Callable[..., _Row], statement: str, *values: object
+) -> list[_Row]:
+    """Return what is made of the rows, where values of another kind than ours are understood."""
     with store.call() as call:
-        return call.read(lambda c, _moment: c.execute(statement, values).fetchall())
+        return call.read(
+            lambda c, _: [make(*row) for row in c.execute(statement, values).fetchall()]
+        )
 
 
 def _results(store: StoreConnection, before: RunResult | None) -> list[RunResult]:
