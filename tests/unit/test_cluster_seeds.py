@@ -53,8 +53,10 @@ def valkey(_folder: Path, _seed: int) -> object:
 
 @contextmanager
 def closing_store(store: object) -> Iterator[object]:
-    """Leave nothing of a store behind in a server that others use."""
+    """Leave nothing of a store behind: an instance that crashes has not closed it."""
     yield store
+    if isinstance(store, HeldPostgres):
+        store.suspend()
     if isinstance(store, HeldRedis):
         store.drop()
 
